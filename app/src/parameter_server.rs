@@ -16,6 +16,7 @@ mod checkpoints;
 pub(crate) mod embedded;
 mod process;
 mod registrar;
+mod seals;
 mod serving;
 mod snapshot;
 mod socket;

@@ -100,9 +100,10 @@ impl ControlPlane {
         let elapsed = self.membership.handle_timeout(now);
         self.changed |= elapsed.changed;
         for ask in elapsed.upward {
-            let Upward { to, header, control } = ask;
+            let (Upward { to, header, control }, sealing) = (ask, self.membership.sealing_above(&ask));
+            let request = Reply::sealed(&to, self.mac(to.port), (&header, &control), sealing);
             // The uplink asks again if it hears nothing.
-            let _ = self.end.reply(0, Reply::new(&to, self.mac(to.port), &header, &control));
+            let _ = self.end.reply(0, request);
         }
         for question in elapsed.questions {
             let _ = self.end.reply(0, Reply::question(&question, self.mac(question.port)));
@@ -132,8 +133,11 @@ impl ControlPlane {
                 self.changed |= answer.changed;
                 let mac = self.mac(request.from.port);
                 let reply = answer.reply(&request, mac, self.membership.sealing(&request));
-                let replies = [Some(reply), answer.probe(&request, mac)];
-                let replies = replies.into_iter().flatten();
+                let mut replies = vec![reply];
+                if answer.is_heard(&request) {
+                    replies.extend(answer.probe(&request, mac, self.membership.sealing(&request)));
+                }
+                let replies = replies.into_iter();
                 self.waiting.extend(replies.map(|reply| (u64::MAX, request.lcore, reply)));
             }
             turn.decided.push(Decided { request, answer });

@@ -329,6 +329,11 @@ impl Job {
         self.seals.as_ref().map(|seals| seals.demand())
     }
 
+    /// True if packets of its ranks or of its parent are sealed.
+    fn is_sealed(&self) -> bool {
+        self.seals.is_some() || self.parent.as_ref().is_some_and(|above| above.seals.is_some())
+    }
+
     /// True if there are ranks to which results are sent with other than plain headers, once the job is in a
     /// [`JobTable`].
     #[must_use]

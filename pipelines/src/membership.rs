@@ -59,6 +59,7 @@ use pascaline_wire::frame::Mac;
 use pascaline_wire::{MulticastGroup, RankSet};
 
 use crate::jobs::JobTable;
+use crate::seals::Numbers;
 
 pub use cookie::Secret;
 pub use entry::{APPLIANCE, Entry, Role};
@@ -146,6 +147,8 @@ pub struct Membership {
     asks: Vec<Ask>,
     /// Answers that were sealed.
     sealed: u64,
+    /// Numbers of the packets sealed for parents.
+    numbers: Numbers,
     /// The latest time that it has been told.
     now: Duration,
 }
@@ -173,6 +176,7 @@ impl Membership {
             changed: false,
             asks: Vec::new(),
             sealed: 0,
+            numbers: Numbers::default(),
             now: Duration::ZERO,
         }
     }
@@ -316,7 +320,7 @@ impl Membership {
     /// The table for the lcores. `mac` gives the MAC of a port.
     #[must_use]
     pub fn table(&self, mac: impl Fn(usize) -> Mac) -> JobTable {
-        JobTable::new(self.jobs.values().map(|job| job.table(&mac)).collect())
+        JobTable::new(self.jobs.values().map(|job| job.table(&self.numbers, &mac)).collect())
     }
 
     /// The state of each job.

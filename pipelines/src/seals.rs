@@ -1,14 +1,19 @@
-//! The appliance's end of jobs whose packets are sealed.
+//! The appliance's end of jobs whose packets are sealed, and of the way to its parents.
 //!
 //! Packets are opened where they lie, before they are sorted, and sealed once their bytes are known. In
-//! between nothing handles seals. `lcore/seals.rs` opens, `emit/sealed.rs` seals results and reminders,
-//! `membership/reply.rs` answers.
+//! between nothing handles seals. `lcore/seals.rs` opens, `emit/sealed.rs` seals what lcores send,
+//! `membership/reply.rs` answers and requests.
+
+mod above;
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pascaline_seal::{Cipher, Fault, JobKeys, Opened, Protection, RankKeys};
 use pascaline_telemetry::DropReason;
+use pascaline_wire::control::SERVER_RANK;
+
+pub(crate) use above::{Demand, Numbers, SealsAbove, asking};
 
 /// How far behind the latest packet of a session one may be that is still on its way, in its rank's numbers.
 /// A PSN comes round after 2³² packets.
@@ -20,6 +25,7 @@ const NOTED: u64 = 1 << 20;
 /// The ciphers of a job, for as long as it has these keys.
 pub(crate) struct Seals {
     protection: Protection,
+    /// By rank; the last one is a parameter server's of its own process.
     ranks: Box<[RankEnd]>,
     results: Cipher,
     salt: u64,
@@ -83,7 +89,7 @@ impl Seals {
         };
         Self {
             protection: keys.protection(),
-            ranks: (0..ranks).map(end).collect(),
+            ranks: (0..ranks).chain([SERVER_RANK]).map(end).collect(),
             results: keys.results(salt),
             salt,
             former: None,
@@ -97,8 +103,9 @@ impl Seals {
             results: self.results.clone(),
             over: AtomicBool::new(false),
         };
+        let last = self.ranks.len() - 1;
         let end = |(rank, end): (u16, &RankEnd)| RankEnd {
-            keys: keys.rank(rank),
+            keys: keys.rank(if usize::from(rank) == last { SERVER_RANK } else { rank }),
             renewed: AtomicBool::new(false),
             ..end.as_it_is()
         };
@@ -129,7 +136,15 @@ impl Seals {
 
     /// Whether a rank has used the present keys since they are here.
     pub(crate) fn has_renewed(&self, rank: u16) -> bool {
-        self.ranks.get(usize::from(rank)).is_some_and(|end| end.renewed.load(Ordering::Relaxed))
+        self.end(rank).is_some_and(|(end, _)| end.renewed.load(Ordering::Relaxed))
+    }
+
+    /// The end of a rank or the server, and the keys before.
+    fn end(&self, rank: u16) -> Option<(&RankEnd, Option<&RankKeys>)> {
+        let server = self.ranks.len() - 1;
+        let at = if rank == SERVER_RANK { server } else { usize::from(rank) };
+        let end = self.ranks.get(at).filter(|_| rank == SERVER_RANK || at < server)?;
+        Some((end, self.former.as_ref().and_then(|former| former.ranks.get(at))))
     }
 
     /// Seals results with the present keys from now on: all ranks have them.
@@ -148,7 +163,8 @@ impl Seals {
         self.protection.code()
     }
 
-    /// Opens what a rank has sent in a session, the one that it is a member by (`present`) or another one.
+    /// Opens what a rank, or the server, has sent in a session, the one that it is here by (`present`) or
+    /// another one.
     /// Returns its length.
     ///
     /// # Errors
@@ -159,12 +175,8 @@ impl Seals {
         (session, present): (u64, bool),
         datagram: &mut [u8],
     ) -> Result<usize, DropReason> {
-        let end = self.ranks.get(usize::from(rank)).ok_or(DropReason::RankOutOfRange)?;
-        let opened = self.open_with(end, rank, session, datagram).map_err(|fault| match fault {
-            Fault::Unsealed | Fault::Unproven(_) => DropReason::Unsealed,
-            Fault::Forged => DropReason::Forged,
-            Fault::Replayed => DropReason::Replayed,
-        })?;
+        let (end, former) = self.end(rank).ok_or(DropReason::RankOutOfRange)?;
+        let opened = end.open(former, session, datagram).map_err(dropped)?;
         // A recorded request of a former session must not make the present one's numbers forgotten.
         if present {
             end.note(session, opened.counter)?;
@@ -172,30 +184,10 @@ impl Seals {
         Ok(opened.len)
     }
 
-    /// With the key that the rank has used last, and with the other one if there is one.
-    fn open_with(
-        &self,
-        end: &RankEnd,
-        rank: u16,
-        session: u64,
-        datagram: &mut [u8],
-    ) -> Result<Opened, Fault> {
-        let former = self.former.as_ref().and_then(|former| former.ranks.get(usize::from(rank)));
-        let Some(former) = former else { return end.keys.up.open(session, datagram) };
-        let renewed = end.renewed.load(Ordering::Relaxed);
-        let (first, second) = if renewed { (&end.keys.up, &former.up) } else { (&former.up, &end.keys.up) };
-        let (opened, other) = first.open_or(second, session, datagram)?;
-        if !renewed && other {
-            end.renewed.store(true, Ordering::Relaxed);
-        }
-        Ok(opened)
-    }
-
     /// For what answers a request of a rank in this session.
     pub(crate) fn answering(&self, rank: u16, session: u64, counter: u64) -> Option<Sealing<'_>> {
-        let end = self.ranks.get(usize::from(rank))?;
-        let former = self.former.as_ref().filter(|_| !end.renewed.load(Ordering::Relaxed));
-        let former = former.and_then(|former| former.ranks.get(usize::from(rank)));
+        let (end, former) = self.end(rank)?;
+        let former = former.filter(|_| !end.renewed.load(Ordering::Relaxed));
         Some(Sealing { cipher: &former.unwrap_or(&end.keys).down, of: session, counter })
     }
 
@@ -206,7 +198,28 @@ impl Seals {
     }
 }
 
+/// Why a packet is dropped that does not open.
+const fn dropped(fault: Fault) -> DropReason {
+    match fault {
+        Fault::Unsealed | Fault::Unproven(_) => DropReason::Unsealed,
+        Fault::Forged | Fault::Elsewhere => DropReason::Forged,
+        Fault::Replayed => DropReason::Replayed,
+    }
+}
+
 impl RankEnd {
+    /// With the key that the rank has used last, and with the other one if there is one.
+    fn open(&self, former: Option<&RankKeys>, session: u64, datagram: &mut [u8]) -> Result<Opened, Fault> {
+        let Some(former) = former else { return self.keys.up.open(session, datagram) };
+        let renewed = self.renewed.load(Ordering::Relaxed);
+        let (first, second) = if renewed { (&self.keys.up, &former.up) } else { (&former.up, &self.keys.up) };
+        let (opened, other) = first.open_or(second, session, datagram)?;
+        if !renewed && other {
+            self.renewed.store(true, Ordering::Relaxed);
+        }
+        Ok(opened)
+    }
+
     /// A copy, with what has been noted.
     fn as_it_is(&self) -> Self {
         Self {

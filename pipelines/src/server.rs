@@ -42,9 +42,10 @@ pub(crate) fn send<I: Io>(
     mut packet: I::Buf,
 ) -> bool {
     let sent = match (&job.server, end) {
-        (Server::External { endpoint, template }, _) => {
-            emitter.send_in_place(endpoint.port, template, header, packet)
-        }
+        (Server::External { endpoint, template }, _) => match emitter.sealed_in_place(job, header, packet) {
+            Some((header, packet)) => emitter.send_in_place(endpoint.port, template, &header, packet),
+            None => false,
+        },
         (Server::Embedded, Some(end)) => {
             let written = packet.retreat(header::LEN)
                 && packet.bytes_mut().first_chunk_mut().is_some_and(|place| {
@@ -108,10 +109,17 @@ pub(crate) fn pass_to_rank<I: Io>(
     let Some(member) = job.member(header.rank) else {
         return emitter.discard(packet, DropReason::NotMember);
     };
-    let stripped = packet.advance(usize::from(payload.offset));
+    if !packet.advance(usize::from(payload.offset)) {
+        return emitter.discard(packet, DropReason::ServerFull);
+    }
     packet.truncate(usize::from(payload.total));
     let header = Header { flags: without_bypass(header), ..*header };
-    if stripped && emitter.send_in_place(member.endpoint.port, &member.template, &header, packet) {
+    let port = member.endpoint.port;
+    let sent = match emitter.sealed_in_place(job, &header, packet) {
+        Some((header, packet)) => emitter.send_in_place(port, &member.template, &header, packet),
+        None => false,
+    };
+    if sent {
         emitter.tally.add(Counter::Forwarded, 1);
     } else {
         emitter.tally.drop_one(DropReason::ServerFull);

@@ -131,9 +131,6 @@ def policy_keys(settings: Settings) -> Tables:
     if table:
         keys["region" if kind == "region" else "shared"] = table
     if settings.key_file:
-        if kind == "dsa":
-            # What finds no slot is refused: packets of a server are not sealed.
-            keys["kind"], keys["shared"] = "shared", {"server": False, **table}
         keys |= {"security": settings.security, "key_file": settings.key_file}
     return keys | ({LINES: settings.job_keys} if settings.job_keys else {})
 

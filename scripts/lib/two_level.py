@@ -9,7 +9,7 @@ A run is good if every worker has verified every sum over *all* workers, all acc
 the root has carried one stream: as many packets each way as one worker sends, however many are below.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from configuration import Settings, Tables, device
 from metrics import Accounting
 from netns import Network, shown
 from options import Options
-from process import Stop, say
+from process import Stop, run, say
 from stage import Stage
 from verdict import Verdict
 from workers import Load
@@ -121,11 +121,12 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
     racks = [Rack(leaf, share, root) for leaf, share in enumerate(shares)]
     say(f"{options.workers} workers below {options.leaves} leaves, and a root above them")
     with Stage(binary, stop, root, *racks, keep=options.keep) as stage:
-        top = stage.appliance(root, _root(options, root, racks, stage.files), "the root", ready=False)
+        keys = _keys(options, binary, stage, racks)
+        top = stage.appliance(root, _root(options, root, racks, stage.files, keys), "the root", ready=False)
         leaves = []
         for rack in racks:
             files = stage.place(f"leaf{rack.number}")
-            tables = _leaf(options, rack, files)
+            tables = _leaf(options, rack, files, keys)
             leaves.append(stage.appliance(rack, tables, f"leaf {rack.number}", files, ready=False))
         for appliance in (top, *leaves):
             appliance.wait_ready(stop)
@@ -133,7 +134,8 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         before = [rack.shown() for rack in racks]
         workers, begin, restarts = stage.workers(root), 0, 0
         for rack in racks:
-            workers.add(Load.of(options, rack, first=begin, workers=options.workers), rack)
+            load = Load.of(options, rack, first=begin, workers=options.workers)
+            workers.add(replace(load, key=str(keys.racks[rack.number])) if keys else load, rack)
             begin += len(rack.workers)
         wanted = options.allreduces * options.workers
 
@@ -159,13 +161,36 @@ def demonstrate(options: Options, binary: Path, stop: Stop) -> Outcome:
         return stage.judged(Outcome(whole, links, accounts, exits, again))
 
 
-def _settings(options: Options, fan_in: int = 0) -> Settings:
-    return Settings.of(options, max(_WINDOW, options.in_flight), ring=_RING, fan_in=fan_in)
+@dataclass(frozen=True)
+class _Keys:
+    """The key of the root and the leaves, and that of each rack, which its leaf has, too."""
+
+    root: Path
+    racks: list[Path]
 
 
-def _leaf(options: Options, rack: Rack, files: Path) -> Tables:
+def _keys(options: Options, binary: Path, stage: Stage, racks: list[Rack]) -> _Keys | None:
+    if options.security == "none":
+        return None
+
+    def new(name: str) -> Path:
+        file = stage.files / name
+        run(str(binary), "job", "key", "--new", str(file))
+        return file
+
+    return _Keys(new("root.key"), [new(f"rack{rack.number}.key") for rack in racks])
+
+
+def _settings(options: Options, fan_in: int = 0, key: Path | None = None) -> Settings:
+    key_file = str(key) if key else ""
+    window = max(_WINDOW, options.in_flight)
+    return Settings.of(options, window, ring=_RING, fan_in=fan_in, key_file=key_file)
+
+
+def _leaf(options: Options, rack: Rack, files: Path, keys: _Keys | None) -> Tables:
     """The usual configuration, with one more port and a parent."""
-    tables = configuration.whole(rack, _settings(options), files / "admin.sock")
+    key = keys.racks[rack.number] if keys else None
+    tables = configuration.whole(rack, _settings(options, key=key), files / "admin.sock")
     up = device(options.driver, len(rack.workers), options.mtu, _RING)
     tables["ports"].append(configuration.port("up", up, options.mtu))
     tables["appliance"]["addresses"] = [rack.appliance_address, rack.above]
@@ -176,13 +201,15 @@ def _leaf(options: Options, rack: Rack, files: Path) -> Tables:
         "ranks": options.leaves,
         "port": "up",
         "from": rack.above,
+        **({"security": options.security, "key_file": str(keys.root)} if keys else {}),
     }
     return tables
 
 
-def _root(options: Options, root: Network, racks: list[Rack], files: Path) -> Tables:
+def _root(options: Options, root: Network, racks: list[Rack], files: Path, keys: _Keys | None) -> Tables:
     """The root's ranks are the leaves, each behind a port."""
-    tables = configuration.whole(root, _settings(options, len(racks)), files / "admin.sock")
+    key = keys.root if keys else None
+    tables = configuration.whole(root, _settings(options, len(racks), key), files / "admin.sock")
     tables["ports"] = [
         configuration.port(
             f"p{rack.number}", device(options.driver, rack.number, options.mtu, _RING), options.mtu

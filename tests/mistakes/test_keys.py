@@ -91,6 +91,9 @@ def test_key_of_appliance(bed: Bed, file: Callable[[Bed], Path], told: tuple[str
     bed.says("check", said, rf"appliance\.toml:{line}:12:", "key file", *told, "remedy:")
 
 
+_PARENT = 'parent = {address = "10.9.9.9", rank = 0, ranks = 2'
+
+
 @within(SOON)
 @pytest.mark.parametrize(
     ("what", "keys", "told"),
@@ -108,16 +111,22 @@ def test_key_of_appliance(bed: Bed, file: Callable[[Bed], Path], told: tuple[str
             id="only-security",
         ),
         pytest.param(
-            "A job whose packets are sealed has a parameter server.",
-            _keys(Path("{key}")) + 'kind = "dsa"\n',
-            ("with a parameter server", "leave security out"),
-            id="sealed-with-a-server",
+            "A job whose packets are sealed has a parent, and seals nothing for it.",
+            _keys(Path("{key}")) + _PARENT + "}\n",
+            ("go to its parent unsealed", "set security and key_file in .jobs.parent."),
+            id="sealed-below-a-plain-parent",
         ),
         pytest.param(
-            "A job whose packets are sealed has a multicast group.",
-            _keys(Path("{key}"), "encrypt") + 'multicast = "239.77.0.1"\n',
-            ("with a multicast group", "leave .multicast. or security out"),
-            id="sealed-with-a-group",
+            "A parent has security, and no key.",
+            _PARENT + ', security = "mac"}\n',
+            ("security without a key", "job-[0-9]+.parent.key"),
+            id="parent-without-a-key",
+        ),
+        pytest.param(
+            "A parent has a key, and no security.",
+            _PARENT + ', key_file = "{key}"}\n',
+            ("not sealed", "set security"),
+            id="parent-with-a-key-only",
         ),
     ],
 )

@@ -111,6 +111,17 @@ _MANY = {
         "--security encrypt --lcores 2 --udp-ports 2 --bytes 1MiB --allreduces 3",
         "security == 'encrypt'",
     ),
+    # Each rack has a key, and the appliances another one.
+    "mac-two-levels": (
+        "--topology two-level --security mac --bytes 1MiB --allreduces 20 --restart-appliance",
+        "security == 'mac'; resumed > 0; identity_holds",
+    ),
+    "encrypt-multicast": (
+        "--security encrypt --multicast --bytes 256KiB",
+        "security == 'encrypt'; packets_per_result < 1.5",
+    ),
+    # What finds no slot goes to a server, which has to put partials together.
+    "mac-preemption": (f"--security mac {_CONTEND} --pool-slots 64 --allreduces 4", _CONTENDED),
     "two-levels-over-ipv6": (
         "--topology two-level --ip6 --bytes 256KiB --allreduces 2",
         "1 <= root_link_streams < 1.25",

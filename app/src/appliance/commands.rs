@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use pascaline_pipelines::membership::{Command, Event, JobStatus, Refused};
 use pascaline_shared::guarded::Problem;
+use pascaline_wire::control::SERVER_RANK;
 use tracing::info;
 
 use super::control::tell_event;
@@ -76,15 +77,20 @@ pub(super) fn rekey(
     Ok(done)
 }
 
-/// That ranks are behind, for people.
-fn behind(ranks: &[u16]) -> String {
+/// That ranks are behind, and perhaps the server, for people.
+fn behind(all: &[u16]) -> String {
+    let (servers, ranks): (Vec<u16>, Vec<u16>) = all.iter().partition(|&&rank| rank == SERVER_RANK);
     let few: Vec<String> = ranks.iter().take(8).map(u16::to_string).collect();
     let more = ranks.len() - few.len();
-    match (few.as_slice(), more) {
-        ([one], _) => format!("rank {one} still uses"),
-        (few, 0) => format!("ranks {} still use", few.join(", ")),
-        (few, more) => format!("ranks {} and {more} more still use", few.join(", ")),
-    }
+    let whose = match (few.as_slice(), more) {
+        ([], _) => return "the parameter server still uses".to_owned(),
+        ([one], _) if servers.is_empty() => return format!("rank {one} still uses"),
+        ([one], _) => format!("rank {one}"),
+        (few, 0) => format!("ranks {}", few.join(", ")),
+        (few, more) => format!("ranks {} and {more} more", few.join(", ")),
+    };
+    let server = if servers.is_empty() { "" } else { " and the parameter server" };
+    format!("{whose}{server} still use")
 }
 
 fn refused(job: u16, why: Refused) -> Problem {

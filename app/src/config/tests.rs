@@ -114,7 +114,7 @@ fn what_is_commented_out_in_the_example_is_accepted_too() {
     let all = all.lines().filter(|line| !line.starts_with("parent = ")).collect::<Vec<_>>().join("\n");
     // Its file is not here.
     let all = all.lines().filter(|line| !line.starts_with("verify = ")).collect::<Vec<_>>().join("\n");
-    // Nor is the key's, and results that go to a group are not sealed.
+    // Nor is the key's.
     let sealed = |line: &&str| line.starts_with("security = ") || line.starts_with("key_file = ");
     let all = all.lines().filter(|line| !sealed(line)).collect::<Vec<_>>().join("\n");
     // TLS is for an address.

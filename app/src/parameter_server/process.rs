@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use super::asynchronous::{AsyncLoop, unix_ns};
 use super::registrar::{Answer, Registrar};
+use super::seals::Seals;
 use super::snapshot::{Count, Published};
 use super::socket::Socket;
 use super::{ServerLoop, earlier};
@@ -133,6 +134,7 @@ struct Process {
     /// Where datagrams of the appliance come from.
     appliance: Vec<SocketAddr>,
     registrar: Registrar,
+    seals: Seals,
     server: ServerLoop,
     asynchronous: AsyncLoop,
     counts: Counts,
@@ -162,8 +164,9 @@ impl Process {
         let mut session = [0; 8];
         getrandom::fill(&mut session)
             .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
+        let session = u64::from_ne_bytes(session);
         let registrar = Registrar::new(
-            u64::from_ne_bytes(session),
+            session,
             served().map(|job| (job.spec.id, job.spec.kind.order())),
             admission.map(|admission| admission.jobs.clone()),
             jobs,
@@ -182,6 +185,7 @@ impl Process {
                 .map(|&ip| SocketAddr::new(ip, config.udp_ports.first()))
                 .collect(),
             registrar,
+            seals: Seals::new(config, session),
             server: ServerLoop::new(config.ps.limits),
             asynchronous,
             counts: Counts::default(),
@@ -218,15 +222,17 @@ impl Process {
     /// Handles a batch of datagrams, does what is due, sends what there is to send. How many datagrams there
     /// were.
     fn turn(&mut self, now: Duration) -> std::io::Result<usize> {
-        let Self { socket, appliance, registrar, server, asynchronous, counts, .. } = self;
+        let Self { socket, appliance, registrar, seals, server, asynchronous, counts, .. } = self;
         let unix = unix_ns();
         // First of all: it may have been stopped, and then all that follows would be of another time.
         registrar.lapsed(now).for_each(|job| server.remove_job(job));
+        seals.poll(now);
         let received = socket.receive(|source, datagram| {
             if !source.is_some_and(|source| appliance.iter().any(|at| same(*at, source))) {
                 counts.sources_refused += 1;
                 return;
             }
+            let Some(datagram) = seals.open(datagram) else { return };
             match Header::parse(datagram) {
                 Ok((header, body)) if header.kind == Kind::Control => {
                     match Control::parse_with_trailer(&header, body) {
@@ -251,12 +257,20 @@ impl Process {
             }
         })?;
         server.advance(now);
-        while socket.queue(|place| server.next_datagram(place)) {}
+        let mut sealed = |place: &mut Vec<u8>| {
+            let next = server.next_datagram(place);
+            if next {
+                seals.seal(place);
+            }
+            next
+        };
+        while socket.queue(&mut sealed) {}
         while socket.queue(|place| asynchronous.next_datagram(place)) {}
         while let Some(serve) = registrar.poll(now) {
             socket.queue(|place| {
                 place.clear();
                 place.extend_from_slice(&serve);
+                seals.seal(place);
                 true
             });
             counts.serves_sent += 1;
@@ -273,6 +287,11 @@ impl Process {
             count("ps_serves_sent", "Announcements sent to the appliance.", serves_sent),
             count("ps_serves_answered", "Answers of the appliance to them.", answers),
             count("ps_controls_ignored", "Control packets that were no such answer.", controls_ignored),
+            count(
+                "ps_seals_refused",
+                "Datagrams that were not sealed as their job demands.",
+                self.seals.refused,
+            ),
             count("ps_unsent_packets", "Packets that the system would not send.", self.socket.unsent),
         ]);
         snapshot.asynchronous = self.asynchronous.snapshot(unix_ns());
@@ -341,7 +360,7 @@ impl Silence {
             }
             *self = Self { answers, since: now, told: false };
         } else if !self.told && now >= self.since.saturating_add(SILENCE) {
-            warn!("the appliance has not answered for {SILENCE:?}: is it running, and is its [ps] the same?");
+            warn!("the appliance has not answered for {SILENCE:?}: is it running, and is its file the same?");
             self.told = true;
         }
     }

@@ -70,7 +70,10 @@ impl Socket {
     }
 
     /// Gives up to [`BATCH`] datagrams that are there to `handle`, each with its source. How many there were.
-    pub(super) fn receive(&mut self, mut handle: impl FnMut(Option<SocketAddr>, &[u8])) -> io::Result<usize> {
+    pub(super) fn receive(
+        &mut self,
+        mut handle: impl FnMut(Option<SocketAddr>, &mut [u8]),
+    ) -> io::Result<usize> {
         let mut sources = [None; BATCH];
         let mut lengths = [0; BATCH];
         let count = {
@@ -94,9 +97,9 @@ impl Socket {
                 Err(error) => return Err(error.into()),
             }
         };
-        let received = self.places.iter().zip(lengths).zip(sources).take(count);
+        let received = self.places.iter_mut().zip(lengths).zip(sources).take(count);
         for ((place, length), source) in received {
-            handle(source, place.get(..length).unwrap_or_default());
+            handle(source, place.get_mut(..length).unwrap_or_default());
         }
         Ok(count)
     }

@@ -19,18 +19,19 @@ const REMEMBERED: usize = 64;
 /// How often it sends a frame of its own after one that it has seen, in millionths.
 const OFTEN: u32 = 60_000;
 /// The latest that it does so.
-const LATEST: u64 = 3_000 * MILLI;
+pub(crate) const LATEST: u64 = 3_000 * MILLI;
 /// Fields that seals do not cover.
 const UNCOVERED: [usize; 4] = [6, 7, 18, 19];
 
-/// The secret of a job; another one once its key has changed.
-pub(crate) fn secret(job: u16, changed: bool) -> Option<Secret> {
-    Secret::new(&[&job.to_be_bytes()[..], &[if changed { 0xa5 } else { 0x5a }; 30]].concat())
+/// The secret of a job at one appliance; another one once its key has changed.
+pub(crate) fn secret(job: u16, node: usize, changed: bool) -> Option<Secret> {
+    let node = u8::try_from(node).unwrap_or(u8::MAX);
+    Secret::new(&[&job.to_be_bytes()[..], &[node], &[if changed { 0xa5 } else { 0x5a }; 29]].concat())
 }
 
-/// A rank's keys; `None` where the job's packets are not sealed.
-pub(crate) fn holder(plan: &JobPlan, rank: u16, changed: bool) -> Option<Holder> {
-    let (protection, secret) = plan.sealed.zip(secret(plan.id, changed))?;
+/// The keys of a rank of an appliance; `None` where the job's packets are not sealed.
+pub(crate) fn holder(plan: &JobPlan, (node, rank): (usize, u16), changed: bool) -> Option<Holder> {
+    let (protection, secret) = plan.sealed.zip(secret(plan.id, node, changed))?;
     Some(Holder::of(&secret, plan.id, rank, protection))
 }
 
@@ -145,8 +146,13 @@ fn is_ack(body: &[u8]) -> bool {
 }
 
 /// A gradient of a rank, changed and sealed again: what an attacker with the job's keys can send.
-pub(crate) fn with_keys(plan: &JobPlan, rank: u16, session: u64, datagram: &[u8]) -> Option<Vec<u8>> {
-    let (protection, secret) = plan.sealed.zip(secret(plan.id, false))?;
+pub(crate) fn with_keys(
+    plan: &JobPlan,
+    (node, rank): (usize, u16),
+    session: u64,
+    datagram: &[u8],
+) -> Option<Vec<u8>> {
+    let (protection, secret) = plan.sealed.zip(secret(plan.id, node, false))?;
     let cipher = JobKeys::new(&secret, plan.id, protection).rank(rank).up;
     let number = counter(datagram)? | 1 << 60;
     let mut room = datagram.to_vec();

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use pascaline_aggregator::Order;
 use pascaline_buffer::{HeapPool, PacketBuf as _};
 use pascaline_pipelines::jobs::{ServedJob, ServedJobs};
+use pascaline_seal::{Holder, LONGER, MemberEnd};
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
 use pascaline_wire::{Element, Header, Kind, header};
 
+use crate::attacker;
 use crate::host::Host;
-use crate::plan::{MILLI, Plan, ServerPlan};
+use crate::plan::{JobPlan, MILLI, Plan, ServerPlan};
 use crate::sabotage::Sabotage;
 use crate::server::Server;
 use crate::violation::Violation;
@@ -64,6 +66,8 @@ pub(crate) struct Outside {
     pub(crate) host: Host,
     server: Server,
     jobs: BTreeMap<u16, Registration>,
+    /// The keys of jobs whose packets are sealed, and the ends of this life.
+    sealed: BTreeMap<u16, (Holder, MemberEnd)>,
     away: Option<Away>,
     /// Each life has its own session.
     session: u64,
@@ -83,10 +87,15 @@ impl Outside {
             let (sent, due, patience, answered) = (0, 0, HASTE, None);
             Registration { order, number, awaited, cookie, sent, due, patience, hastened, answered }
         };
+        let sealed = |job: &JobPlan| {
+            let holder = attacker::holder(job, (0, SERVER_RANK), false)?;
+            Some((job.id, (holder.clone(), MemberEnd::new(holder, 1))))
+        };
         Self {
             host: Host::new(number, plan.ports, plan.v6),
             server: Server::new(server, &frames, ServedJobs::default()),
             jobs: served.map(|job| (job.id, registration(job.policy.order))).collect(),
+            sealed: plan.jobs.iter().filter(|job| job.policy.server).filter_map(sealed).collect(),
             away: None,
             session: 1,
             inbox: Vec::new(),
@@ -107,11 +116,36 @@ impl Outside {
         if self.away.take() == Some(Away::Killed) {
             self.server.come_back();
             self.session += 1;
+            for (holder, end) in self.sealed.values_mut() {
+                *end = MemberEnd::new(holder.clone(), self.session);
+            }
             self.jobs.values_mut().for_each(|job| {
                 (job.due, job.patience, job.answered) = (now, HASTE, None);
                 (job.number, job.awaited, job.cookie) = (0, false, 0);
             });
         }
+    }
+
+    /// A job has another key.
+    pub(crate) fn renew(&mut self, plan: &JobPlan) {
+        if let (Some((holder, end)), Some(other)) =
+            (self.sealed.get_mut(&plan.id), attacker::holder(plan, (0, SERVER_RANK), true))
+        {
+            *holder = other.clone();
+            end.renew(other);
+        }
+    }
+
+    /// The frame of a datagram, which is sealed if those of its job are.
+    fn frame(&mut self, job: u16, mut datagram: Vec<u8>) -> Vec<u8> {
+        if let Some((_, end)) = self.sealed.get_mut(&job) {
+            let len = datagram.len();
+            datagram.resize(len + LONGER, 0);
+            let sealed = end.seal(&mut datagram, len).unwrap_or_default();
+            datagram.truncate(sealed);
+        }
+        let parts = datagram.split_first_chunk::<{ header::LEN }>();
+        parts.map(|(head, body)| self.host.send(head, body)).unwrap_or_default()
     }
 
     /// A frame reaches the host.
@@ -125,6 +159,13 @@ impl Outside {
     }
 
     fn receive(&mut self, now: u64, datagram: &[u8]) {
+        let mut datagram = datagram.to_vec();
+        let Ok((Header { job, .. }, _)) = Header::parse(&datagram) else { return };
+        if let Some((_, end)) = self.sealed.get_mut(&job) {
+            let Ok(len) = end.open(&mut datagram) else { return };
+            datagram.truncate(len);
+        }
+        let datagram = &datagram[..];
         let Ok((header, body)) = Header::parse(datagram) else { return };
         if header.kind != Kind::Control {
             if self.server.is_unknown(&header) {
@@ -171,6 +212,7 @@ impl Outside {
     pub(crate) fn turn(&mut self, now: u64, sabotage: Sabotage) -> Result<Vec<Vec<u8>>, Violation> {
         let mut frames = Vec::new();
         if self.away.is_none() || sabotage == Sabotage::ServeForTheDead {
+            let mut serves = Vec::new();
             for (&job, registration) in self.jobs.iter_mut().filter(|(_, job)| job.due <= now) {
                 (registration.sent, registration.hastened, registration.awaited) = (now, false, true);
                 registration.number += 1;
@@ -180,8 +222,9 @@ impl Outside {
                 let header = Header { rank: SERVER_RANK, ..about };
                 let &mut Registration { number, cookie, .. } = registration;
                 let serve = Control { number, cookie, ..Control::request(Action::Serve, self.session) };
-                frames.push(self.host.send(&header.to_bytes(), &serve.to_bytes()));
+                serves.push((job, [&header.to_bytes()[..], &serve.to_bytes()].concat()));
             }
+            frames.extend(serves.into_iter().map(|(job, serve)| self.frame(job, serve)));
         }
         if self.away.is_some() {
             return Ok(frames);
@@ -199,8 +242,8 @@ impl Outside {
         // There is no queue before its socket: it sends everything at once.
         while self.server.turn(Duration::from_nanos(now), false, sabotage)?.sent > 0 {
             while let Some(packet) = self.server.end().from.pop() {
-                if let Some((head, body)) = packet.bytes().split_first_chunk::<{ header::LEN }>() {
-                    frames.push(self.host.send(head, body));
+                if let Ok((Header { job, .. }, _)) = Header::parse(packet.bytes()) {
+                    frames.push(self.frame(job, packet.bytes().to_vec()));
                 }
             }
         }

@@ -100,6 +100,8 @@ pub(crate) struct Worker {
     ear: Ear,
     /// Its end of the path, where its job's packets are sealed, and its session there.
     pub(crate) sealed: Option<(MemberEnd, u64)>,
+    /// The appliance whose keys it has.
+    pub(crate) keyed: usize,
     /// It has the job's other key.
     pub(crate) renewed: bool,
     /// The end of the time for which its process is stopped, and the datagrams that have arrived since.
@@ -141,6 +143,7 @@ impl Worker {
             inbox: Vec::new(),
             ear: Ear::default(),
             sealed: None,
+            keyed: 0,
             renewed: false,
             stopped: None,
             socket: Vec::new(),
@@ -191,7 +194,7 @@ impl Worker {
         let (rank, ranks) = self.place;
         let identity = Identity { job: plan.id, rank, ranks, payload: plan.payload };
         let number = 1000 * u64::from(self.life) + u64::from(self.rank);
-        let holder = attacker::holder(plan, rank, self.renewed);
+        let holder = attacker::holder(plan, (self.keyed, rank), self.renewed);
         self.sealed = holder.map(|holder| (MemberEnd::new(holder, number), number));
         let join =
             Join::new(identity, number, plan.window, time, self.patience.unwrap_or(plan.join_deadline));

@@ -170,6 +170,10 @@ pub(crate) fn run(shape: Shape, seed: u64, sabotage: Sabotage, words: Words) -> 
     if sabotage == Sabotage::ForgetSpares {
         plan.tree.iter_mut().for_each(Tree::forget_spares);
     }
+    // Nothing is drawn for that, so that other schedules stay the same.
+    if matches!(shape, Shape::Levels(levels) if levels > 1) && seed % 4 == 3 {
+        plan.jobs.iter_mut().for_each(|job| job.seal(attacker::protection(seed / 4)));
+    }
     Outcome { cell, ..act(&plan, random, sabotage, words).0 }
 }
 
@@ -207,6 +211,7 @@ fn workers(plan: &Plan, random: &mut Random) -> Vec<Worker> {
             let tends = random.chance(500_000);
             let mut worker = Worker::new(host, job, (rank, plan.place_of(rank, one.ranks)), tends, hints);
             (worker.places, worker.nodes) = (plan.places(), (plan.home_of(job), plan.nodes()));
+            worker.keyed = plan.node_of(workers.len());
             workers.push(worker.with_group(one.multicast.as_ref()));
         }
     }

@@ -36,6 +36,8 @@ pub enum Fault {
     Forged,
     /// It is older than any that could still be on its way.
     Replayed,
+    /// It answers another session: another rank's, where a group has it as well.
+    Elsewhere,
     /// It has no seal, and says that the rank does not prove itself as the job demands, by this
     /// [code](crate::Protection::code). It only explains a silence, since any host can send it.
     Unproven(u32),

@@ -113,6 +113,12 @@ impl JobKeys {
     pub fn results(&self, salt: u64) -> Cipher {
         results_with(&self.results, salt, self.protection)
     }
+
+    /// What one rank has of them.
+    #[must_use]
+    pub fn holder(&self, rank: u16) -> Holder {
+        Holder::with(rank_of(&self.job, self.id, rank), self.results.clone(), self.protection)
+    }
 }
 
 /// The secrets of one rank: its own, and that of results.

@@ -8,11 +8,15 @@
 //! I/O but the files that keys are in; sealing and opening allocate nothing.
 
 mod cipher;
+mod key_file;
 pub mod keys;
 mod member;
 pub mod secret;
+mod shared;
 
 pub use cipher::{Cipher, Fault, LONGER, Opened, counter};
+pub use key_file::KeyFile;
 pub use keys::{Holder, JobKeys, Protection, RankKeys};
 pub use member::MemberEnd;
 pub use secret::{KeyError, Secret};
+pub use shared::{Received, SharedEnd};

@@ -240,17 +240,17 @@ impl Control {
         }
     }
 
-    /// The same Ack to a Join of a job whose packets are sealed, with the salt of the key for results.
+    /// The same Ack to a Join or Serve of a sealed job, with the salt of the key for results.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "in two halves")]
     pub const fn with_salt(self, salt: u64) -> Self {
         Self { before: (salt >> 32) as u32, first: salt as u32, ..self }
     }
 
-    /// The salt of the key for results in an Ack to a Join; 0 where packets are not sealed.
+    /// The salt of the key for results in an Ack to a Join or a Serve; 0 where packets are not sealed.
     #[must_use]
     pub fn salt(&self) -> u64 {
-        if self.answers == Some(Action::Join) {
+        if matches!(self.answers, Some(Action::Join | Action::Serve)) {
             u64::from(self.before) << 32 | u64::from(self.first)
         } else {
             0

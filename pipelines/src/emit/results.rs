@@ -9,6 +9,7 @@ use pascaline_wire::template::{Heads, PLAIN, PlainCommon, PlainHead};
 
 use super::Emitter;
 use crate::io::Io;
+use crate::jobs::hearers::Hearers;
 use crate::jobs::{Job, JobTable, Member};
 
 /// What the headers of a result say beside its PSN, in two words.
@@ -216,11 +217,25 @@ impl<I: Io> Emitter<I> {
     #[cold]
     #[inline(never)]
     fn send_otherwise(&mut self, job: &Job, result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>) {
+        if let Some(seals) = &job.seals {
+            return self.send_sealed((job, seals), (job.others(), job.hearers()), result);
+        }
         self.send_singly(job, job.others(), result);
         let hearers = job.hearers();
-        let Some(heads) = self.said(job, result).heads().filter(|_| !hearers.is_empty()) else { return };
+        if let Some(heads) = self.said(job, result).heads().filter(|_| !hearers.is_empty()) {
+            self.send_to_groups(hearers, &heads, result.payload);
+        }
+    }
+
+    /// Sends a result to those who hear groups.
+    pub(super) fn send_to_groups(
+        &mut self,
+        hearers: &[Hearers],
+        heads: &Heads,
+        payload: &<I::Buf as PacketBuf>::Shared,
+    ) {
         for hearers in hearers {
-            self.send_result(&hearers.group, GROUP_RANK, &heads, result.payload.clone());
+            self.send_result(&hearers.group, GROUP_RANK, heads, payload.clone());
             self.tally.add(Counter::ResultsSpared, hearers.saved());
         }
     }
@@ -253,7 +268,7 @@ impl<I: Io> Emitter<I> {
             return self.send_foreign(job, switchml, ranks, result);
         }
         if let Some(seals) = &job.seals {
-            return self.send_sealed((job, seals), ranks, result);
+            return self.send_sealed((job, seals), (ranks, &[]), result);
         }
         let Some(heads) = self.said(job, result).heads() else { return };
         for &rank in ranks {

@@ -1,15 +1,17 @@
-//! Results and reminders of jobs whose packets are sealed.
+//! What lcores send that is sealed: results and reminders, and sums on their way to a parent.
 
 use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
 use pascaline_seal::LONGER;
 use pascaline_telemetry::Counter;
 use pascaline_wire::header::{self, Flags, Header};
+use pascaline_wire::template::Heads;
 
 use super::Emitter;
 use crate::io::{HEADER_ROOM, Io};
-use crate::jobs::{Job, Member};
-use crate::seals::Seals;
+use crate::jobs::hearers::Hearers;
+use crate::jobs::{Above, Job, Member};
+use crate::seals::{Sealing, Seals};
 
 /// Bits of a number below those of its lcore.
 const NUMBER_BITS: u32 = 56;
@@ -28,13 +30,14 @@ impl<I: Io> Emitter<I> {
         self.sealed
     }
 
-    /// Sends a result to some ranks: sealed once, in a copy, since the pool keeps what it is of.
+    /// Sends a result to some ranks, and to those who hear groups: sealed once, in a copy, since the pool
+    /// keeps what it is of.
     #[cold]
     #[inline(never)]
     pub(super) fn send_sealed(
         &mut self,
         (job, seals): (&Job, &Seals),
-        ranks: &[u16],
+        (ranks, hearers): (&[u16], &[Hearers]),
         result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
     ) {
         let Some(payload) = self.seal_result(job, seals, result) else { return };
@@ -45,6 +48,7 @@ impl<I: Io> Emitter<I> {
                 self.send_result(member, rank, &heads, payload.clone());
             }
         }
+        self.send_to_groups(hearers, &heads, &payload);
     }
 
     /// Payload and trailer of a sealed result.
@@ -55,15 +59,24 @@ impl<I: Io> Emitter<I> {
         result: &Aggregate<'_, <I::Buf as PacketBuf>::Shared>,
     ) -> Option<<I::Buf as PacketBuf>::Shared> {
         let header = self.said(job, result).header()?;
+        let number = self.seal_number();
+        self.sealed_copy(&header, result.payload.bytes(), &seals.unasked(number))
+    }
+
+    /// Payload and trailer of a sealed packet, in a buffer of their own.
+    fn sealed_copy(
+        &mut self,
+        header: &Header,
+        values: &[u8],
+        sealing: &Sealing<'_>,
+    ) -> Option<<I::Buf as PacketBuf>::Shared> {
         let mut copy = self.frame_buffer()?;
-        let values = result.payload.bytes();
         let len = header::LEN + values.len();
         let sealed = copy.set_len(len + LONGER).then(|| {
             let bytes = copy.bytes_mut();
             header.emit(bytes).ok()?;
             bytes.get_mut(header::LEN..len)?.copy_from_slice(values);
-            let number = self.seal_number();
-            seals.unasked(number).seal(bytes, len)
+            sealing.seal(bytes, len)
         });
         let Some(sealed) = sealed.flatten() else {
             self.tally.add(Counter::NoBuffer, 1);
@@ -82,10 +95,65 @@ impl<I: Io> Emitter<I> {
     /// Stages a packet of a job that consists of its headers only.
     pub fn stage_header_of(&mut self, job: &Job, member: &Member, header: &Header) -> bool {
         let Some(seals) = &job.seals else { return self.stage_header(member, header) };
-        let mut sealed = [0; header::LEN + LONGER];
         let number = self.seal_number();
+        self.stage_sealed(member, header, &seals.unasked(number))
+    }
+
+    /// The same, to the job's parent.
+    pub(crate) fn stage_header_above(&mut self, above: &Above, header: &Header) -> bool {
+        match &above.seals {
+            None => self.stage_header(&above.member, header),
+            Some(seals) => self.stage_sealed(&above.member, header, &seals.sealing()),
+        }
+    }
+
+    /// Sends a parent a packet with values. False if there was no buffer.
+    pub(crate) fn send_above(
+        &mut self,
+        above: &Above,
+        header: &Header,
+        payload: <I::Buf as PacketBuf>::Shared,
+    ) -> bool {
+        let sealed = above.seals.as_ref().map(|seals| {
+            let sealed = self.sealed_copy(header, payload.bytes(), &seals.sealing());
+            sealed.map(|sealed| (sealed, header.flags.with(Flags::TRAILER)))
+        });
+        let Some((payload, flags)) = sealed.unwrap_or(Some((payload, header.flags))) else { return false };
+        let heads = Heads::new(&Header { flags, ..*header }, payload.bytes().len());
+        heads.is_ok_and(|heads| self.send_shared(&above.member, above.rank, &heads, payload))
+    }
+
+    /// A packet of a job as it is sent, with its header: sealed where it lies, if the job's packets are. It
+    /// begins with its payload, and has room for headers before it. `None` if there is no room for a seal; it
+    /// is recycled then.
+    pub(crate) fn sealed_in_place(
+        &mut self,
+        job: &Job,
+        header: &Header,
+        mut packet: I::Buf,
+    ) -> Option<(Header, I::Buf)> {
+        let Some(seals) = &job.seals else { return Some((*header, packet)) };
+        let (number, len) = (self.seal_number(), header::LEN + packet.bytes().len());
+        let room = packet.retreat(header::LEN) && packet.set_len(len + LONGER);
+        let sealed = room.then(|| {
+            let bytes = packet.bytes_mut();
+            header.emit(bytes).ok()?;
+            seals.unasked(number).seal(bytes, len)
+        });
+        if let Some(sealed) = sealed.flatten() {
+            packet.truncate(sealed);
+            if packet.advance(header::LEN) {
+                return Some((Header { flags: header.flags.with(Flags::TRAILER), ..*header }, packet));
+            }
+        }
+        self.recycle(packet);
+        None
+    }
+
+    fn stage_sealed(&mut self, member: &Member, header: &Header, sealing: &Sealing<'_>) -> bool {
+        let mut sealed = [0; header::LEN + LONGER];
         let written = header.emit(&mut sealed).is_ok();
-        if !written || seals.unasked(number).seal(&mut sealed, header::LEN).is_none() {
+        if !written || sealing.seal(&mut sealed, header::LEN).is_none() {
             return false;
         }
         let behind = &sealed[header::LEN..];

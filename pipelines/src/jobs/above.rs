@@ -7,6 +7,7 @@ use pascaline_wire::header::Header;
 
 use super::{Aliases, Member};
 use crate::membership::{APPLIANCE, Parent};
+use crate::seals::SealsAbove;
 
 /// Whose business a parent's packet is, where the pool asks for a rank: nobody's here.
 pub(crate) const ABOVE: u16 = APPLIANCE;
@@ -26,6 +27,8 @@ pub struct Above {
     pub(crate) next_hops: Box<[Address]>,
     /// Whose updates went up under which number.
     pub(crate) aliases: Arc<Aliases>,
+    /// If packets to and from it are sealed.
+    pub(crate) seals: Option<SealsAbove>,
 }
 
 impl Above {
@@ -35,7 +38,8 @@ impl Above {
         let &Parent { endpoint, rank, ranks, .. } = parent;
         let member = Member::new(endpoint, local_mac, 0, rank, ranks, 0);
         let senders = Box::new([(endpoint.address, endpoint.udp_port)]);
-        Self { member, rank, ranks, senders, next_hops: Box::default(), aliases: Arc::default() }
+        let (next_hops, aliases) = (Box::default(), Arc::default());
+        Self { member, rank, ranks, senders, next_hops, aliases, seals: None }
     }
 
     /// True if packets from this address and UDP port are the parent's.

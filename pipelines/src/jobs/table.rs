@@ -116,7 +116,7 @@ impl JobTable {
             ),
             weights: Box::new([0; TENANTS]),
             shared: false,
-            sealed: jobs.iter().any(|job| job.seals.is_some()),
+            sealed: jobs.iter().any(Job::is_sealed),
             pauses: Arc::default(),
         };
         for job in &jobs {

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use pascaline_buffer::PacketBuf;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::VERSION;
-use pascaline_wire::control::{self, Action, Control, Status};
+use pascaline_wire::control::{self, Action, Control, SERVER_RANK, Status};
 use pascaline_wire::datagram::Datagram;
 use pascaline_wire::frame::{Frame, Ip, Net, protocol};
 use pascaline_wire::header::{self, Header, Kind};
@@ -27,31 +27,42 @@ enum Opened {
     Plain(usize),
     /// It is not as its job demands.
     Not(u16, DropReason),
+    /// It is of a parent of this job, and not as one seals it.
+    NotAbove(u16, DropReason),
 }
 
-/// Where the aggregation header of a frame for the appliance begins, how long the datagram is, and its IP
-/// header.
-fn found(setup: &Setup, frame: &[u8]) -> Option<(usize, usize, Ip)> {
+/// Where the aggregation header of a frame for the appliance begins, how long the datagram is, its sender's
+/// port, and its IP header.
+fn found(setup: &Setup, frame: &[u8]) -> Option<(usize, usize, u16, Ip)> {
     let Ok(Frame { net: Net::Ip(ip), .. }) = Frame::parse(frame) else { return None };
     if ip.protocol != protocol::UDP || !setup.addresses.contains(&ip.dst) || !setup.knows(&ip) {
         return None;
     }
     let udp = ip.udp(frame).ok().filter(|udp| setup.udp_ports().has(udp.dst_port))?;
-    Some((udp.offset, udp.body.len(), ip))
+    Some((udp.offset, udp.body.len(), udp.src_port, ip))
 }
 
 /// Opens a frame of a sealed job.
 fn open(table: &JobTable, setup: &Setup, frame: &mut [u8]) -> Opened {
-    let Some((offset, len, ip)) = found(setup, frame) else { return Opened::Other };
+    let Some((offset, len, port, ip)) = found(setup, frame) else { return Opened::Other };
     let Some(datagram) = frame.get_mut(offset..offset + len) else { return Opened::Other };
     let Some(&[version, kind, _, _, j, k, r, s]) = datagram.first_chunk::<8>() else { return Opened::Other };
     let (id, rank) = (u16::from_be_bytes([j, k]), u16::from_be_bytes([r, s]));
-    let sealed = table.get(id).and_then(|job| Some((job, job.seals.as_ref()?)));
-    let Some((job, seals)) = sealed.filter(|_| version == VERSION) else { return Opened::Other };
-    let session = if kind == Kind::Control as u8 { session_in(datagram) } else { job.session(rank) };
+    let Some(job) = table.get(id).filter(|_| version == VERSION) else { return Opened::Other };
+    let above = job.parent.as_ref().and_then(|above| above.seals.as_ref());
+    if let Some(opened) = above.and_then(|seals| seals.open((ip.src, port), datagram)) {
+        let plain = opened.and_then(|len| shorten(frame, &ip, len).ok_or(DropReason::Forged));
+        return plain.map_or_else(|reason| Opened::NotAbove(id, reason), Opened::Plain);
+    }
+    let Some(seals) = &job.seals else { return Opened::Other };
+    // What else a server sends names the rank that it is for.
+    let server = job.spec.kind.server_at() == Some((ip.src, port));
+    let own = if server { job.sessions.server.map(|(session, _)| session) } else { job.session(rank) };
+    let asks = kind == Kind::Control as u8 && !(server && rank != SERVER_RANK);
+    let session = if asks { session_in(datagram) } else { own };
     let Some(session) = session else { return Opened::Not(id, DropReason::NotMember) };
-    let present = job.session(rank) == Some(session);
-    match seals.open(rank, (session, present), datagram) {
+    let from = if server { SERVER_RANK } else { rank };
+    match seals.open(from, (session, own == Some(session)), datagram) {
         Err(reason) => Opened::Not(id, reason),
         Ok(len) => shorten(frame, &ip, len).map_or(Opened::Not(id, DropReason::Forged), Opened::Plain),
     }
@@ -89,12 +100,18 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     }
                     self.emitter.discard(packet, reason);
                 }
+                Opened::NotAbove(id, reason) => {
+                    if let Some(job) = table.get(id) {
+                        job.cells.dropped(self.number, reason);
+                    }
+                    self.emitter.discard(packet, reason);
+                }
             }
         }
         *packets = kept;
     }
 
-    /// Answers a malformed request, if it is a sealed Join of a job that demands no seals.
+    /// Answers a malformed request, if it is a sealed Join or Serve of a job that demands no seals.
     #[cold]
     pub(super) fn tell_not_sealed(
         &mut self,
@@ -110,18 +127,18 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
         }
     }
 
-    /// Answers a Join with what the job demands, at the rate of refusals to strangers. The answer proves
-    /// nothing, and is no longer than the Join.
+    /// Answers a Join or Serve with what the job demands, at the rate of refusals to strangers. The answer
+    /// proves nothing, and is no longer than the request.
     fn tell_demand(&mut self, (port, now): (usize, u64), demand: u32, packet: &I::Buf) {
         let frame = packet.bytes();
         let Some(own) = self.setup.ports.get(port) else { return };
-        let Some((datagram, control)) = join(frame) else { return };
+        let Some((datagram, control)) = request(frame) else { return };
         if !self.limits.refusals[0].has(now, REFUSALS) {
             return;
         }
         let answer = Control {
             status: Status::Unproven,
-            answers: Some(Action::Join),
+            answers: Some(control.action),
             number: control.number,
             expected: demand,
             ..Control::request(Action::Ack, control.session)
@@ -136,12 +153,13 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     }
 }
 
-/// The Join in a frame, sealed or not.
-fn join(frame: &[u8]) -> Option<(Datagram, Control)> {
+/// The Join or Serve in a frame, sealed or not.
+fn request(frame: &[u8]) -> Option<(Datagram, Control)> {
     let layers = Frame::parse(frame).ok()?;
     let Net::Ip(ip) = layers.net else { return None };
     let datagram = Datagram::parse(&layers, &ip, &ip.udp(frame).ok()?).ok()?;
     let body = datagram.payload.from_header(frame).get(header::LEN..)?.first_chunk::<{ control::LEN }>()?;
-    let control = Control::parse(body).ok().filter(|control| control.action == Action::Join);
+    let asks = |control: &Control| matches!(control.action, Action::Join | Action::Serve);
+    let control = Control::parse(body).ok().filter(asks);
     control.filter(|_| datagram.header.kind == Kind::Control).map(|control| (datagram, control))
 }

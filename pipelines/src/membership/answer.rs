@@ -8,7 +8,6 @@ use pascaline_wire::trailer::{Bitmap, RankReports, RankState};
 use super::Membership;
 use super::job::{Decision, JobRecord, Names, source};
 use super::reply::{Answer, ControlRequest, answer_header};
-use super::spec::ServerMode;
 
 /// To whom an answer shows how the job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +48,8 @@ impl Membership {
         let mut hidden = false;
         if let Some(job) = job {
             control.cookie = if proves { job.cookie(request) } else { 0 };
-            if let Some(seals) = job.seals.as_ref().filter(|_| joins) {
+            let tells = joins || control.answers == Some(Action::Serve);
+            if let Some(seals) = job.seals.as_ref().filter(|_| tells) {
                 control = control.with_salt(seals.salt());
             }
             hidden = !job.shows(shown, request, control.cookie);
@@ -121,10 +121,8 @@ impl JobRecord {
         if control.action == Action::Join && control.cookie == cookie {
             return true;
         }
-        if let (Action::Serve, ServerMode::External { address, udp_port }) =
-            (control.action, self.spec.kind.server())
-        {
-            return source(from) == (address, udp_port);
+        if let (Action::Serve, Some(server)) = (control.action, self.spec.kind.server_at()) {
+            return source(from) == server;
         }
         let latest = self.ranks.get(usize::from(header.rank)).and_then(|rank| rank.latest);
         latest.is_some_and(|latest| latest.sent(request))

@@ -173,7 +173,7 @@ impl JobRecord {
             unresumable: Epochs::default(),
             reset: None,
             rival: None,
-            uplink: spec.parent.map(|parent| Uplink::new(spec.id, parent, &spec.backups, session)),
+            uplink: uplink_of(&spec, session),
             aliases: Arc::default(),
             server: None,
             served: Some(now),
@@ -298,6 +298,11 @@ impl JobRecord {
 pub(super) fn seals_of(spec: &JobSpec, secret: Secret) -> Option<Arc<Seals>> {
     let keys = spec.keys.as_ref()?;
     Some(Arc::new(Seals::new(keys, spec.fan_in, secret.salt(spec.id))))
+}
+
+/// The state towards the parents of a job like this.
+pub(super) fn uplink_of(spec: &JobSpec, session: u64) -> Option<Uplink> {
+    Some(Uplink::new(spec.id, (spec.parent?, &spec.backups), &spec.keys_above, session))
 }
 
 /// Address and port of a sender.

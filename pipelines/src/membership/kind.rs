@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use pascaline_aggregator::{ConflictPolicy, Order, Policy, Region};
+use pascaline_wire::frame::Address;
 
 use super::registration::Registry;
 use super::spec::ServerMode;
@@ -106,6 +107,15 @@ impl JobKind {
         match *self {
             Self::Shared { server, .. } | Self::Updates { server } => server,
             Self::Region { .. } | Self::Early { .. } | Self::Switchml { .. } => ServerMode::None,
+        }
+    }
+
+    /// The address and UDP port of one that is a process of its own.
+    #[must_use]
+    pub const fn server_at(&self) -> Option<(Address, u16)> {
+        match self.server() {
+            ServerMode::External { address, udp_port } => Some((address, udp_port)),
+            ServerMode::None | ServerMode::Embedded => None,
         }
     }
 

@@ -13,6 +13,7 @@ use super::reply::{Answer, ControlRequest, Reply};
 use super::spec::JobSpec;
 use crate::jobs::Endpoint;
 use crate::jobs::hearers::towards;
+use crate::seals::Sealing;
 
 impl JobSpec {
     /// True if the sender of a Join hears the job's group, as a member that is a worker.
@@ -44,10 +45,19 @@ impl JobRecord {
 }
 
 impl Answer {
-    /// The answer once more, to the group that it names, if whoever sent the request listens to that.
-    pub(crate) fn probe(&self, to: &ControlRequest, local_mac: Mac) -> Option<Reply> {
-        let group = self.control.group?;
-        let listens = to.control.hearing == Hearing::Listens;
-        listens.then(|| Reply::new(&towards(group, &to.from), local_mac, &self.header, &self.control))
+    /// True if the sender of the request listens to the group that the answer names: it goes there, too.
+    pub(crate) fn is_heard(&self, to: &ControlRequest) -> bool {
+        self.control.group.is_some() && to.control.hearing == Hearing::Listens
+    }
+
+    /// The answer once more, to the group that it names.
+    pub(crate) fn probe(
+        &self,
+        to: &ControlRequest,
+        local_mac: Mac,
+        sealing: Option<Sealing<'_>>,
+    ) -> Option<Reply> {
+        let to = towards(self.control.group?, &to.from);
+        Some(Reply::sealed(&to, local_mac, (&self.header, &self.control), sealing))
     }
 }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use pascaline_wire::frame::Address;
 
 use super::Membership;
-use super::job::JobRecord;
+use super::job::{JobRecord, uplink_of};
 use super::rank::Rank;
 use super::spec::{Admission, JobSpec};
-use super::uplink::Uplink;
 
 /// What has become of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +105,7 @@ impl JobRecord {
         self.due = Some(now);
         if goes_on {
             if let (Some(uplink), Some(parent)) = (&mut self.uplink, self.spec.parent) {
-                uplink.replace(parent, &self.spec.backups);
+                uplink.replace(parent, &self.spec.backups, &self.spec.keys_above);
             }
             return Some(Reconfigured::Changed);
         }
@@ -114,8 +113,7 @@ impl JobRecord {
         self.halted = false;
         self.next_generation(false);
         let session = self.secret.session(self.spec.id, self.generations, 0);
-        let JobSpec { id, parent, ref backups, .. } = *self.spec;
-        self.uplink = parent.map(|parent| Uplink::new(id, parent, backups, session));
+        self.uplink = uplink_of(&self.spec, session);
         self.ranks.resize(usize::from(self.spec.fan_in), Rank::default());
         Some(Reconfigured::Reformed)
     }

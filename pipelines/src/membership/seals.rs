@@ -3,12 +3,15 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use pascaline_seal::JobKeys;
+use pascaline_seal::{Holder, JobKeys};
+
+use pascaline_wire::control::SERVER_RANK;
 
 use super::Membership;
 use super::job::{JobRecord, seals_of};
 use super::reply::ControlRequest;
 use super::spec::JobSpec;
+use super::uplink::Upward;
 use crate::seals::Sealing;
 
 /// How often it is looked at which ranks have used new keys.
@@ -21,7 +24,8 @@ impl JobRecord {
     /// True if operations in flight can end with the keys of these terms: they protect in the same way.
     pub(super) fn keeps_protection(&self, spec: &JobSpec) -> bool {
         let protection = |spec: &JobSpec| spec.keys.as_ref().map(|keys| keys.protection());
-        protection(&self.spec) == protection(spec)
+        let above = |spec: &JobSpec| spec.keys_above.first().map(Holder::protection);
+        protection(&self.spec) == protection(spec) && above(&self.spec) == above(spec)
     }
 
     /// Takes the keys of other terms: beside those in force where it `goes_on`, so that ranks can change one
@@ -38,10 +42,13 @@ impl JobRecord {
         };
     }
 
-    /// The ranks that are here and have not used the job's keys since these changed.
+    /// The ranks that are here and have not used the job's keys since these changed; and the server, if it
+    /// has not.
     pub(super) fn with_former_keys(&self) -> Vec<u16> {
         let Some(seals) = self.seals.as_ref().filter(|seals| seals.is_changing()) else { return Vec::new() };
-        self.present().map(|(rank, _)| rank).filter(|&rank| !seals.has_renewed(rank)).collect()
+        let server = self.server.filter(|_| self.served.is_some()).map(|_| SERVER_RANK);
+        let here = self.present().map(|(rank, _)| rank).chain(server);
+        here.filter(|&rank| !seals.has_renewed(rank)).collect()
     }
 
     /// Ends the change of keys, once all ranks that are here have used the new ones. True if lcores need a
@@ -79,21 +86,26 @@ impl JobRecord {
     /// session: it was recorded and sent again, or was overtaken. Each sending of a rank has a number of its
     /// own. Notes the number otherwise.
     pub(super) fn repeats(&mut self, request: &ControlRequest) -> bool {
-        let Some(rank) = self.ranks.get_mut(usize::from(request.header.rank)) else { return false };
-        let sealed = self.seals.is_some();
-        let latest = rank.latest.as_mut().filter(|latest| latest.session == request.control.session);
-        let Some(latest) = latest.filter(|_| sealed) else { return false };
+        let (rank, session) = (request.header.rank, request.control.session);
+        let latest = self.ranks.get_mut(usize::from(rank)).and_then(|rank| rank.latest.as_mut());
+        let latest = latest.map(|latest| (latest.session, &mut latest.number));
+        let server = self.server.as_mut().filter(|_| rank == SERVER_RANK);
+        let latest = latest.or(server.map(|server| (server.session, &mut server.number)));
+        let Some((_, latest)) = latest.filter(|(of, _)| *of == session && self.seals.is_some()) else {
+            return false;
+        };
         let number = request.control.number;
-        let newer = latest.number == 0 || (1..1 << 31).contains(&number.wrapping_sub(latest.number));
+        let newer = *latest == 0 || (1..1 << 31).contains(&number.wrapping_sub(*latest));
         if newer {
-            latest.number = number;
+            *latest = number;
         }
         !newer
     }
 }
 
 impl Membership {
-    /// The ranks of a job that are here and still use the keys before, while its keys change.
+    /// The ranks of a job that are here and still use the keys before, while its keys change; and
+    /// [`SERVER_RANK`], if its server does.
     #[must_use]
     pub fn with_former_keys(&self, job: u16) -> Vec<u16> {
         self.jobs.get(&job).map_or_else(Vec::new, JobRecord::with_former_keys)
@@ -110,6 +122,11 @@ impl Membership {
     /// Takes no packet of a job with the keys before the present ones any more. True if there were some.
     pub fn end_former_keys(&mut self, job: u16) -> bool {
         self.jobs.get_mut(&job).is_some_and(JobRecord::drop_former_keys)
+    }
+
+    /// The seal of a request to a parent; `None` where packets have none.
+    pub(crate) fn sealing_above(&self, ask: &Upward) -> Option<Sealing<'_>> {
+        self.jobs.get(&ask.header.job)?.uplink.as_ref()?.sealing(ask, &self.numbers)
     }
 
     /// The seal of the answer to a request; `None` where packets have none.

@@ -5,13 +5,12 @@
 
 use core::time::Duration;
 
-use pascaline_wire::control::{SERVER_RANK, Status};
+use pascaline_wire::control::{Control, SERVER_RANK, Status};
 
 use super::job::{Decision, JobRecord, source};
 use super::liveness::Event;
 use super::rate::Asked;
 use super::reply::ControlRequest;
-use super::spec::ServerMode;
 use crate::jobs::Endpoint;
 
 /// After how long without a Serve a server is gone: three may get lost, and the next be late.
@@ -45,6 +44,8 @@ impl ServerState {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Serving {
     pub(super) session: u64,
+    /// The number of its latest request, where packets are sealed.
+    pub(super) number: u32,
     pub(super) endpoint: Endpoint,
     pub(super) asked: Asked,
 }
@@ -57,11 +58,10 @@ impl JobRecord {
             let (expected, got) = (u32::from(SERVER_RANK), u32::from(header.rank));
             return Err(Decision::new(Status::RankOutOfRange, expected, got));
         }
-        let ServerMode::External { address, udp_port } = self.spec.kind.server() else {
-            return Err(Decision::new(Status::Unsupported, 0, control.action as u32));
-        };
-        if source(from) != (address, udp_port) {
-            return Err(Decision::of(Status::SourceRefused));
+        match self.spec.kind.server_at() {
+            None => return Err(Decision::new(Status::Unsupported, 0, control.action as u32)),
+            Some(at) if at != source(from) => return Err(Decision::of(Status::SourceRefused)),
+            Some(_) => {}
         }
         // A server that is gone has no say in who comes after it. Of one that is here nobody else knows the
         // session; whoever takes its place has to receive what is sent there. What an earlier life sent and
@@ -74,7 +74,8 @@ impl JobRecord {
         // Lcores know whose requests go first by their session, too.
         let changed = other || here.is_none_or(|known| known.endpoint != *from);
         let asked = self.server.map_or_else(Asked::default, |known| known.asked);
-        self.server = Some(Serving { session: control.session, endpoint: *from, asked });
+        let Control { session, number, .. } = *control;
+        self.server = Some(Serving { session, number, endpoint: *from, asked });
         self.served = Some(now);
         if changed {
             // Its silence may be what is due next.
@@ -97,7 +98,7 @@ impl JobRecord {
     }
 
     fn expects_server(&self) -> bool {
-        matches!(self.spec.kind.server(), ServerMode::External { .. })
+        self.spec.kind.server_at().is_some()
     }
 
     /// Takes note if nothing has been heard of the server for too long. True if lcores need a new table.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use pascaline_seal::{JobKeys, LONGER};
+use pascaline_seal::{Holder, JobKeys, LONGER};
 use pascaline_wire::frame::Address;
 use pascaline_wire::trailer::{Bitmap, Sentence};
 use pascaline_wire::{CongestionControl, MulticastGroup};
@@ -99,6 +99,8 @@ pub struct JobSpec {
     pub backups: Vec<Parent>,
     /// With what its packets are sealed, if they are.
     pub keys: Option<Arc<JobKeys>>,
+    /// With what packets to the parent, and to each backup, are sealed; none if they are not.
+    pub keys_above: Vec<Holder>,
     /// Why nobody may join: an objective of the operator's that it would not meet.
     pub refused: Option<Sentence>,
 }
@@ -135,6 +137,7 @@ impl JobSpec {
             parent: None,
             backups: Vec::new(),
             keys: None,
+            keys_above: Vec::new(),
             refused: None,
         }
     }
@@ -145,7 +148,8 @@ impl JobSpec {
         let lacks = self.kind.is_early() || self.on_death == OnDeath::Continue;
         let names = Bitmap::new(self.fan_in).filter(|_| lacks);
         let behind = names.map_or(0, |names| names.capacity() / 8 + 4);
-        let seal = self.keys.as_ref().and_then(|_| u16::try_from(LONGER).ok()).unwrap_or(0);
+        let sealed = self.keys.is_some() || !self.keys_above.is_empty();
+        let seal = u16::try_from(LONGER).ok().filter(|_| sealed).unwrap_or(0);
         (self.max_payload.saturating_sub(behind + seal) / 8 * 8).max(8)
     }
 }

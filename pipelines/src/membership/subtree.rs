@@ -98,11 +98,12 @@ impl JobRecord {
         let Some(uplink) = &mut self.uplink else { return false };
         self.due = Some(now);
         let (header, control) = (&request.header, &request.control);
+        let renewed = uplink.proven(source(&request.from), control);
         if uplink.overheard(now, source(&request.from), control) {
-            return false;
+            return renewed;
         }
         let news = uplink.answered(now, (header, control), request.operations);
-        self.apply_news(now, news) || self.session_above() != before
+        self.apply_news(now, news) || renewed || self.session_above() != before
     }
 
     /// Its session at its parent, by which lcores know that one's answers.

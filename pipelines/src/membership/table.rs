@@ -9,10 +9,11 @@ use super::rank::{Joined, Rank};
 use super::server::ServerState;
 use super::spec::{JobSpec, ServerMode};
 use crate::jobs::{Above, Job, Member, Server, Sessions};
+use crate::seals::Numbers;
 
 impl JobRecord {
-    /// The job as lcores see it. `mac` gives the MAC of a port.
-    pub(super) fn table(&self, mac: &impl Fn(usize) -> Mac) -> Job {
+    /// The job as lcores see it. `mac` gives the MAC of a port, `numbers` number what is sealed for parents.
+    pub(super) fn table(&self, numbers: &Numbers, mac: &impl Fn(usize) -> Mac) -> Job {
         let JobSpec { id, fan_in, kind, window, congestion, .. } = *self.spec;
         let member = |number, joined: Joined| {
             let (endpoint, mac) = (joined.endpoint, mac(joined.endpoint.port));
@@ -61,7 +62,8 @@ impl JobRecord {
             let above = Above::new(uplink.parent(), mac);
             let (senders, next_hops) = (uplink.senders().collect(), uplink.next_hops().collect());
             let (member, aliases) = (above.member.heeding(congestion, mac), Arc::clone(&self.aliases));
-            Box::new(Above { member, senders, next_hops, aliases, ..above })
+            let seals = uplink.seals(numbers);
+            Box::new(Above { member, senders, next_hops, aliases, seals, ..above })
         });
         job
     }

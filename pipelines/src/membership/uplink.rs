@@ -9,6 +9,7 @@ mod answers;
 mod commands;
 mod next_hop;
 mod numbers;
+mod seals;
 mod silence;
 mod state;
 mod told;
@@ -16,12 +17,14 @@ mod ways;
 
 use core::time::Duration;
 
+use pascaline_seal::Holder;
 use pascaline_wire::asking::{Asking, LAST_INTERVAL, Requests};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::frame::Mac;
 use pascaline_wire::trailer::Operations;
 
 use super::progress::Called;
+use crate::seals::Demand;
 use commands::Halted;
 pub use next_hop::{HopStatus, Neighbour, Question};
 use numbers::Numbers;
@@ -87,14 +90,21 @@ pub(super) struct Uplink {
     /// A Halt has been given here that the parent does not know of yet.
     to_halt: bool,
     halted: Halted,
+    demand: Demand,
 }
 
 impl Uplink {
-    /// `session` is that of the question with which it begins.
-    pub(super) fn new(job: u16, parent: Parent, backups: &[Parent], session: u64) -> Self {
+    /// `session` is that of the question with which it begins. `keys` has those of each parent, if packets
+    /// are sealed.
+    pub(super) fn new(
+        job: u16,
+        (parent, backups): (Parent, &[Parent]),
+        keys: &[Holder],
+        session: u64,
+    ) -> Self {
         Self {
             job,
-            ways: Ways::new(parent, backups),
+            ways: Ways::new(parent, backups, keys),
             state: State::Idle,
             sessions: 0,
             session,
@@ -108,6 +118,7 @@ impl Uplink {
             refused: None,
             to_halt: false,
             halted: Halted::No,
+            demand: Demand::default(),
         }
     }
 

@@ -6,5 +6,6 @@ mod commands;
 mod formation;
 mod hops;
 mod next_hop;
+mod sealed;
 mod sums;
 mod tree;

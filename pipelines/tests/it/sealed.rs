@@ -12,9 +12,12 @@ use pascaline_wire::header::{self, Header, Kind};
 
 use crate::common::appliance::{Bench, Plan, job};
 
+mod groups;
+mod server;
+
 const RANKS: u16 = 3;
 
-fn secret(byte: u8) -> Secret {
+pub(crate) fn secret(byte: u8) -> Secret {
     Secret::new(&[byte; 32]).unwrap()
 }
 
@@ -82,16 +85,21 @@ impl Rank {
             if heard.to != (self.worker.address, self.worker.udp_port) {
                 continue;
             }
-            let mut datagram = frame[frame.len() - heard.body.len() - header::LEN..].to_vec();
-            match self.end.open(&mut datagram) {
-                Ok(len) => {
-                    let (header, body) = Header::parse(&datagram[..len]).unwrap();
-                    opened.push((header, body.to_vec()));
-                }
+            match self.open(frame) {
+                Ok(plain) => opened.push(plain),
                 Err(fault) => faults.push(fault),
             }
         }
         (opened, faults)
+    }
+
+    /// Opens a packet, wherever it goes.
+    fn open(&mut self, frame: &[u8]) -> Result<(Header, Vec<u8>), Fault> {
+        let heard = Heard::parse(frame);
+        let mut datagram = frame[frame.len() - heard.body.len() - header::LEN..].to_vec();
+        let len = self.end.open(&mut datagram)?;
+        let (header, body) = Header::parse(&datagram[..len]).unwrap();
+        Ok((header, body.to_vec()))
     }
 
     fn answer(&mut self, frames: &[Vec<u8>]) -> (Header, Control) {

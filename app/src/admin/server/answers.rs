@@ -103,7 +103,8 @@ pub(crate) struct JobSummary {
     pub(crate) epoch: u16,
     /// Payload bytes of its full packets, on which the ranks agreed when they joined; 0 before that.
     pub(crate) payload: u16,
-    /// Ranks that are here and still use the key before, while the key changes that packets are sealed with.
+    /// Ranks that are here and still use the key before, while the key changes that packets are sealed with;
+    /// and 65535, if the parameter server does.
     pub(crate) former_key: Vec<u16>,
 }
 

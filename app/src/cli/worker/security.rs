@@ -114,10 +114,6 @@ impl SecurityArgs {
     /// # Errors
     /// What does not go together, and a file that gives no key.
     pub(super) fn keys(&self, args: &AllreduceArgs, appliances: &Appliances) -> anyhow::Result<Keys> {
-        if self.security.protection().is_some() && args.below.is_tree(args.who.ranks) {
-            let security = self.security.name();
-            bail!("--security {security} is for the ranks of one appliance, not of several below another");
-        }
         if let Some(seals) = self.seals(&args.who, appliances, args.driver.is_kernel())? {
             return Ok(Keys::Sealed(seals));
         }

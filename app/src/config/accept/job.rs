@@ -21,7 +21,7 @@ use super::switchml::{NewSwitchMl, SwitchMl, SwitchMlTerms};
 use super::values::word;
 use super::{Accept, Checked};
 use crate::config::Config;
-use crate::config::job::{JobConfig, Told};
+use crate::config::job::{JobConfig, PsMode, Told};
 use crate::config::kind::{KindName, Tag};
 use crate::config::words::{Named, Security, Word as _};
 
@@ -77,8 +77,7 @@ impl Job {
         let security = ("security", span(self.security.as_ref()));
         let key_file = ("key_file", span(self.key_file.as_ref()));
         let keys: &[(&str, Option<Range<usize>>)] = match self.kind_name().tag() {
-            Tag::Region | Tag::Shared => &[],
-            Tag::Early => &[security, key_file],
+            Tag::Region | Tag::Shared | Tag::Early => &[],
             Tag::Updates => &[
                 ("share", span(self.share.as_ref())),
                 ("congestion", congestion),
@@ -132,7 +131,8 @@ impl Accept<'_> {
         let window = self.within(job.window.as_ref(), default, 1, most, "window")?;
         // All of them may be on one host, unless it is written.
         let ranks = job.max_ranks_per_host.as_ref();
-        let (key_file, keys) = self.keys(job, spills)?.unzip();
+        let outside = spills && matches!(scope.ps, PsMode::External { .. });
+        let (key_file, keys) = self.keys(job, outside)?.unzip();
         let spec = JobSpec {
             window,
             admitted: job.members.as_ref().map(|members| self.members(members, fan_in)).transpose()?,

@@ -15,6 +15,7 @@ use super::job::Job;
 use super::{Accept, Checked};
 use crate::config::PortConfig;
 use crate::config::job::JobConfig;
+use crate::config::words::{Named, Security};
 
 /// The UDP port of a parent that names none.
 const DEFAULT_PORT: u16 = 16420;
@@ -35,6 +36,10 @@ keys! {
         via: Option<Spanned<String>> as Option<String>,
         port: Option<Spanned<String>> as Option<String>,
         from: Option<Spanned<String>> as Option<String>,
+        /// Packets to and from it, and its backups, are sealed: `mac` or `encrypt`.
+        security: Option<Spanned<Named<Security>>> as Option<String>,
+        /// The key of the job there, or of this appliance's rank.
+        key_file: Option<Spanned<String>> as Option<String>,
         backups: Option<Vec<Spanned<Backup>>> as Option<Vec<NewBackup>>,
     }
 
@@ -53,7 +58,7 @@ keys! {
 impl Parent {
     /// What it says, as a backup would.
     fn first(&self) -> Backup {
-        let Self { address, rank, ranks, mac, via, port, from, backups: _ } = self;
+        let Self { address, rank, ranks, mac, via, port, from, .. } = self;
         Backup {
             address: address.clone(),
             rank: Some(rank.clone()),
@@ -81,10 +86,9 @@ impl Accept<'_> {
                 let message = format!("a job with a parent cannot have {what}");
                 return Err(self.error(table, message, remedy));
             }
-            let table = table.get_ref();
-            let parent = self.above(job, &table.first(), None, (ports, own))?;
+            let parent = self.above(job, &table.get_ref().first(), None, (ports, own))?;
             job.spec.parent = Some(parent);
-            for written in table.backups.iter().flatten() {
+            for written in table.get_ref().backups.iter().flatten() {
                 if job.updates() {
                     let message = "a backup of a parent, and kind = \"updates\": the model is at one \
                         parameter server, which registers at one appliance";
@@ -93,6 +97,11 @@ impl Accept<'_> {
                 }
                 let backup = self.above(job, written.get_ref(), Some(&parent), (ports, own))?;
                 job.spec.backups.push(backup);
+            }
+            job.spec.keys_above = self.keys_above(table, &job.spec)?;
+            if let (Some(written), true) = (&table.get_ref().security, job.updates()) {
+                let message = "a parent whose packets are sealed, and kind = \"updates\"";
+                return Err(self.error(written, message, "leave security out, or choose another kind"));
             }
         }
         Ok(jobs)
@@ -280,6 +289,8 @@ pub(crate) struct ParentTerms {
     pub(crate) via: Option<String>,
     /// Addresses and UDP ports of those that take its place.
     pub(crate) backups: Vec<String>,
+    /// The protection of packets to and from it: `none`, `mac` or `encrypt`.
+    pub(crate) security: String,
 }
 
 /// A job's, for the admin API.
@@ -294,6 +305,7 @@ pub(super) fn terms(spec: &JobSpec) -> Option<ParentTerms> {
         mac: parent.next_hop.is_none().then(|| parent.endpoint.mac.to_string()),
         via: parent.next_hop.map(|hop| hop.to_string()),
         backups: spec.backups.iter().map(address).collect(),
+        security: security(spec).to_owned(),
     })
 }
 
@@ -304,7 +316,13 @@ pub(super) fn show(job: &JobConfig, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (address, port) = (endpoint.address, endpoint.udp_port);
     write!(f, "    its {what} go to {address} port {port}, as rank {rank} of {ranks}")?;
     match next_hop {
-        Some(hop) => writeln!(f, ", by the MAC that {hop} answers"),
-        None => writeln!(f, ", by {}", endpoint.mac),
+        Some(hop) => write!(f, ", by the MAC that {hop} answers")?,
+        None => write!(f, ", by {}", endpoint.mac)?,
     }
+    writeln!(f, "; security {}", security(&job.spec))
+}
+
+/// How packets to and from the parents are protected.
+fn security(spec: &JobSpec) -> &'static str {
+    spec.keys_above.first().map_or("none", |keys| keys.protection().name())
 }

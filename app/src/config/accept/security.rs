@@ -3,61 +3,85 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pascaline_seal::{JobKeys, Protection, Secret};
+use pascaline_pipelines::membership::JobSpec;
+use pascaline_seal::{Holder, JobKeys, KeyError, Protection, Secret};
 use toml::Spanned;
 
 use super::job::Job;
+use super::parent::Parent;
 use super::values::word;
-use super::{Accept, Checked};
-use crate::config::words::Security;
+use super::{Accept, Checked, ConfigError};
+use crate::config::words::{Named, Security};
 
 impl Accept<'_> {
-    /// The keys of a job whose packets are sealed, and their file. `spills` says that its sums may go to a
-    /// parameter server.
-    pub(super) fn keys(&self, job: &Job, spills: bool) -> Checked<Option<(PathBuf, Arc<JobKeys>)>> {
-        let protection = match word(job.security.as_ref()) {
-            None | Some(Security::None) => None,
-            Some(Security::Mac) => Some(Protection::Mac),
-            Some(Security::Encrypt) => Some(Protection::Encrypt),
+    /// The keys of a job whose packets are sealed, and their file. `outside` says that its sums may go to a
+    /// parameter server of another process: on that one's machine only such jobs have a key.
+    pub(super) fn keys(&self, job: &Job, outside: bool) -> Checked<Option<(PathBuf, Arc<JobKeys>)>> {
+        let (Some(protection), Some(written)) = (protection(job.security.as_ref()), &job.security) else {
+            return self.no_key(job.key_file.as_ref()).map(|()| None);
         };
-        let (Some(protection), Some(written)) = (protection, &job.security) else {
-            return match &job.key_file {
-                None => Ok(None),
-                Some(file) => {
-                    let remedy = "set security = \"mac\" or \"encrypt\" as well, or leave the key out";
-                    Err(self.error(file, "key_file in a job whose packets are not sealed", remedy))
-                }
-            };
-        };
-        let name = protection.name();
-        let alone = |what: &str, remedy: &str| {
-            Err(self.error(written, format!("security = {name:?} in a job {what}"), remedy))
-        };
-        if spills {
-            return alone("with a parameter server", "set `server = false`, or leave security out");
-        }
-        if job.parent.is_some() {
-            return alone("below another appliance", "leave `parent` or security out");
-        }
-        if job.multicast.is_some() {
-            return alone("with a multicast group", "leave `multicast` or security out");
+        if !(self.here || outside) {
+            return Ok(None);
         }
         let id = *job.id.get_ref();
         let (file, at) = match &job.key_file {
             Some(file) => (PathBuf::from(file.get_ref()), Spanned::new(file.span(), ())),
-            None => (self.credential(job, written.span())?, Spanned::new(written.span(), ())),
+            None => {
+                (self.credential(&format!("job-{id}.key"), written.span())?, Spanned::new(written.span(), ()))
+            }
         };
-        let secret = Secret::read(&file).map_err(|error| {
-            let text = error.to_string();
-            let (message, remedy) = text.split_once("\n  remedy: ").unwrap_or((&text, "look at the file"));
-            self.error(&at, message, remedy)
-        })?;
+        let secret = Secret::read(&file).map_err(|error| self.unusable(&at, &error))?;
         Ok(Some((file, Arc::new(JobKeys::new(&secret, id, protection)))))
     }
 
-    /// Where the service manager keeps the job's key (systemd.exec(5), LoadCredential), if no file is named.
-    fn credential(&self, job: &Job, at: core::ops::Range<usize>) -> Checked<PathBuf> {
-        let name = format!("job-{}.key", job.id.get_ref());
+    /// The keys of this appliance at the job's parent and at each backup, if packets to them are sealed.
+    pub(super) fn keys_above(&self, table: &Spanned<Parent>, job: &JobSpec) -> Checked<Vec<Holder>> {
+        let parent = table.get_ref();
+        let (Some(protection), Some(written)) = (protection(parent.security.as_ref()), &parent.security)
+        else {
+            self.no_key(parent.key_file.as_ref())?;
+            return match &job.keys {
+                None => Ok(Vec::new()),
+                Some(keys) => {
+                    let name = keys.protection().name();
+                    let message =
+                        format!("a job with security = {name:?} whose sums go to its parent unsealed");
+                    let remedy =
+                        "set security and key_file in [jobs.parent], too, or leave them out of the job";
+                    Err(self.error(table, message, remedy))
+                }
+            };
+        };
+        if !self.here {
+            return Ok(Vec::new());
+        }
+        let (file, at) = match &parent.key_file {
+            Some(file) => (PathBuf::from(file.get_ref()), Spanned::new(file.span(), ())),
+            None => {
+                let name = format!("job-{}.parent.key", job.id);
+                (self.credential(&name, written.span())?, Spanned::new(written.span(), ()))
+            }
+        };
+        let ranks = job.parent.iter().chain(&job.backups).map(|parent| parent.rank);
+        let keys = ranks.map(|rank| Holder::read(&file, job.id, rank, protection));
+        keys.collect::<Result<_, _>>().map_err(|error| self.unusable(&at, &error))
+    }
+
+    /// Nothing is sealed: then there is no key either.
+    fn no_key(&self, file: Option<&Spanned<String>>) -> Checked<()> {
+        let remedy = "set security = \"mac\" or \"encrypt\" as well, or leave the key out";
+        file.map_or(Ok(()), |file| Err(self.error(file, "key_file where packets are not sealed", remedy)))
+    }
+
+    /// A key that a file does not give.
+    fn unusable(&self, at: &Spanned<()>, error: &KeyError) -> ConfigError {
+        let text = error.to_string();
+        let (message, remedy) = text.split_once("\n  remedy: ").unwrap_or((&text, "look at the file"));
+        self.error(at, message, remedy)
+    }
+
+    /// Where the service manager keeps a key (systemd.exec(5), LoadCredential), if no file is named.
+    fn credential(&self, name: &str, at: core::ops::Range<usize>) -> Checked<PathBuf> {
         match std::env::var_os("CREDENTIALS_DIRECTORY") {
             Some(directory) => Ok(PathBuf::from(directory).join(name)),
             None => {
@@ -68,5 +92,14 @@ impl Accept<'_> {
                 Err(self.error(&Spanned::new(at, ()), "security without a key", &remedy))
             }
         }
+    }
+}
+
+/// The protection that is written; none by default.
+fn protection(written: Option<&Spanned<Named<Security>>>) -> Option<Protection> {
+    match word(written) {
+        None | Some(Security::None) => None,
+        Some(Security::Mac) => Some(Protection::Mac),
+        Some(Security::Encrypt) => Some(Protection::Encrypt),
     }
 }

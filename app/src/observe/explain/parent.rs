@@ -3,6 +3,7 @@
 use core::fmt;
 
 use pascaline_pipelines::membership::{HopStatus, UplinkState, UplinkStatus};
+use pascaline_seal::Protection;
 use pascaline_telemetry::JobEvent;
 use pascaline_wire::frame::Address;
 use serde::Serialize;
@@ -33,6 +34,8 @@ pub(crate) struct ExplainedParent {
     pub(crate) unreachable: Option<String>,
     /// Why it refuses.
     pub(crate) refusal: Option<String>,
+    /// The `security` of its job, where it cannot open what this appliance sends.
+    pub(crate) demands: Option<&'static str>,
     /// For how long it has not answered.
     pub(crate) silent_seconds: f64,
     /// Sums and kept results that went to it, those of them that it had been sent before, and packets of it.
@@ -47,7 +50,7 @@ pub(crate) struct ExplainedParent {
 impl ExplainedParent {
     /// Of a job that has one.
     pub(super) fn new(known: &Evidence<'_>) -> Option<Self> {
-        let UplinkStatus { parent, place, state, joined, silent, hop, .. } = known.status.uplink?;
+        let UplinkStatus { parent, place, state, joined, silent, hop, demand, .. } = known.status.uplink?;
         let get = |event| known.counted.get(event);
         let (again, endpoint) = (get(JobEvent::SentUpAgain), parent.endpoint);
         Some(Self {
@@ -68,6 +71,10 @@ impl ExplainedParent {
                 .filter(HopStatus::is_silent)
                 .map(|hop| unreachable(endpoint.address, hop.address)),
             refusal: if let UplinkState::Refused(why) = state { Some(why.to_string()) } else { None },
+            demands: demand.map(|code| {
+                let demanded = Protection::ALL.into_iter().find(|protection| protection.code() == code);
+                demanded.map_or("none", Protection::name)
+            }),
             silent_seconds: silent.as_secs_f64(),
             packets_up: get(JobEvent::SentUp) + again,
             packets_up_again: again,
@@ -80,6 +87,14 @@ impl ExplainedParent {
     pub(super) fn reason(&self) -> Option<Reason> {
         let Self { address, rank, ranks, joined, silent_seconds, .. } = self;
         let (kind, text, remedy) = match (self.state, &self.refusal, &self.unreachable) {
+            ("silent", ..) if let Some(demands) = self.demands => (
+                "parent-unproven",
+                format!(
+                    "The parent, {address}, cannot open what this appliance sends as rank {rank}: its job \
+                     has security = {demands:?}, or another key. The ranks wait."
+                ),
+                "give `parent` here the security and key_file that the job has there",
+            ),
             ("silent", _, Some(unreachable)) => (
                 "parent-unreachable",
                 format!("Nothing can go to the parent, {address}: {unreachable}. The ranks wait."),

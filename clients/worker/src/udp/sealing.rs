@@ -2,9 +2,8 @@
 
 use core::time::Duration;
 
-use pascaline_seal::{Fault, Holder, KeyError, LONGER, MemberEnd};
+use pascaline_seal::{Fault, Holder, KeyError, KeyFile, LONGER, MemberEnd};
 
-use super::seals::KeyFile;
 use super::socket::BATCH;
 use crate::counters::{Counters, Ignored};
 use crate::identity::CONTROL_LEN;
@@ -162,6 +161,7 @@ impl Sealing {
             Fault::Unsealed | Fault::Unproven(_) => Ignored::Unsealed,
             Fault::Forged => Ignored::Forged,
             Fault::Replayed => Ignored::Replayed,
+            Fault::Elsewhere => Ignored::ForeignRank,
         })
     }
 

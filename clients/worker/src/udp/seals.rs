@@ -1,11 +1,9 @@
 //! The keys of a rank, and what a configuration has of them.
 
-use core::time::Duration;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use pascaline_seal::{Holder, KeyError, LONGER, Protection};
+use pascaline_seal::{Holder, KeyError, KeyFile, LONGER, Protection};
 
 use super::{Config, ConfigError};
 
@@ -63,37 +61,7 @@ impl Seals {
     pub(super) fn key_file(&self, job: u16) -> Option<KeyFile> {
         let (file, rank) = self.file.clone()?;
         let protection = self.protection()?;
-        Some(KeyFile { file, job, rank, protection, seen: None, due: Duration::ZERO })
-    }
-}
-
-/// How often the file of a key is looked at.
-const LOOKS: Duration = Duration::from_secs(1);
-
-/// The file of a rank's key, which may be replaced.
-#[derive(Debug)]
-pub(super) struct KeyFile {
-    file: Arc<Path>,
-    job: u16,
-    rank: u16,
-    protection: Protection,
-    /// The file that was read last: its inode, length, and time of change.
-    seen: Option<(u64, u64, i64, i64)>,
-    due: Duration,
-}
-
-impl KeyFile {
-    /// The key in it, if it is not the file that was read last and it is time to look.
-    pub(super) fn poll(&mut self, now: Duration) -> Option<Result<Holder, KeyError>> {
-        if now < self.due {
-            return None;
-        }
-        self.due = now.saturating_add(LOOKS);
-        // One that is away for the moment is about to be replaced.
-        let found = std::fs::metadata(&self.file).ok()?;
-        let seen = (found.ino(), found.len(), found.ctime(), found.ctime_nsec());
-        (self.seen.replace(seen) != Some(seen))
-            .then(|| Holder::read(&self.file, self.job, self.rank, self.protection))
+        Some(KeyFile::new(file, job, rank, protection))
     }
 }
 

@@ -196,11 +196,6 @@ impl<'a> Transfer<'a> {
     pub(super) fn take_refused_key(&mut self) -> Option<KeyError> {
         self.sealing.as_deref_mut()?.take_refused()
     }
-
-    /// Whether packets are sealed.
-    pub(super) const fn is_sealed(&self) -> bool {
-        self.sealing.is_some()
-    }
 }
 
 /// Which of the appliance's UDP ports a packet goes to, counted from the first one.

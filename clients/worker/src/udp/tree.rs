@@ -205,8 +205,7 @@ impl Exchange<'_> {
             self.transfer.turn_to(appliance, ports).map_err(io)?;
             self.session.turned_to(appliance);
         }
-        // A group's packets are not sealed for one rank: results come by unicast.
-        if let Some(&(appliance, _)) = self.peers.get(turned).filter(|_| !self.transfer.is_sealed()) {
+        if let Some(&(appliance, _)) = self.peers.get(turned) {
             self.listener.follow(self.session, self.socket, appliance);
         }
         self.transfer.flush(self.session, self.tensor).map_err(|source| ("cannot send", source))
@@ -232,9 +231,12 @@ impl Exchange<'_> {
             let count = self.transfer.receive_at(socket).map_err(io)?;
             any |= count > 0;
             let (now, Self { transfer, session, tensor, event, .. }) = (self.origin.elapsed(), &mut *self);
-            transfer.each(count, |datagram, marked| {
-                let end = datagram.map(|bytes| session.handle_by_group(now, bytes, marked, tensor));
-                *event = event.take().or(end.ok().flatten());
+            transfer.each(count, |datagram, marked| match datagram {
+                Ok(datagram) => {
+                    let end = session.handle_by_group(now, datagram, marked, tensor);
+                    *event = event.take().or(end);
+                }
+                Err(why) => session.counters_mut().ignore(why),
             });
             if count < PLACES {
                 break;

@@ -203,21 +203,20 @@ impl JobPlan {
             dead_after: self.dead_after,
             on_death: self.on_death,
             multicast: self.multicast.as_ref().map(|plan| plan.group),
-            keys: self.keys(false),
+            keys: self.keys(0, false),
             ..JobSpec::new(self.id, self.ranks)
         }
     }
 
-    /// Its keys; other ones once they have changed.
-    pub(crate) fn keys(&self, changed: bool) -> Option<Arc<JobKeys>> {
-        let (protection, secret) = self.sealed.zip(attacker::secret(self.id, changed))?;
+    /// Its keys at an appliance; other ones once they have changed.
+    pub(crate) fn keys(&self, node: usize, changed: bool) -> Option<Arc<JobKeys>> {
+        let (protection, secret) = self.sealed.zip(attacker::secret(self.id, node, changed))?;
         Some(Arc::new(JobKeys::new(&secret, self.id, protection)))
     }
 
     /// Has its packets sealed, if it is one of those whose packets can be.
-    pub(super) fn seal(&mut self, protection: Protection) {
-        let plain = self.threshold.is_none() && !self.policy.server && self.multicast.is_none();
-        self.sealed = Some(protection).filter(|_| plain && !self.formed);
+    pub(crate) fn seal(&mut self, protection: Protection) {
+        self.sealed = Some(protection).filter(|_| !self.formed);
     }
 
     /// The values that its workers contribute.

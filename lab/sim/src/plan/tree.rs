@@ -8,6 +8,7 @@ use pascaline_pipelines::membership::{JobSpec, OnDeath, Parent, Secret, ServerMo
 use super::job::{JobPlan, narrow};
 use super::upset::{FOR_GOOD, draw_resets};
 use super::{Cell, LinkPlan, MICRO, MILLI, Part, Plan, Upset, epochs, link, longest_dark, pool};
+use crate::attacker;
 use crate::clock::Drift;
 use crate::host::{Host, parent_of};
 use crate::link::Conditions;
@@ -100,7 +101,7 @@ impl Tree {
 
     /// A worker's rank at an appliance; `None` if it is not below.
     fn rank_at(&self, worker: usize, node: usize) -> Option<u16> {
-        let node = self.spares.iter().find(|(spare, _)| *spare == node).map_or(node, |(_, of)| *of);
+        let node = self.keyed(node);
         let &(mut at, mut rank) = self.leaves.get(worker)?;
         while at != node {
             (at, rank) = self.places.get(at)?.parent?;
@@ -145,6 +146,11 @@ impl Tree {
         matches!(self.places.as_slice(), [_, Place { parent: None, .. }, ..])
     }
 
+    /// The appliance whose keys one has: a spare has those of the one whose place it takes.
+    fn keyed(&self, node: usize) -> usize {
+        self.spares.iter().find(|(spare, _)| *spare == node).map_or(node, |(_, of)| *of)
+    }
+
     /// The job's configuration in an appliance.
     pub(crate) fn membership<'a>(
         &self,
@@ -162,8 +168,14 @@ impl Tree {
         let rank = place.parent.map_or(0, |(_, rank)| rank);
         let spares = self.backups_of(node).filter(|_| !self.secret);
         let backups: Vec<Parent> = spares.map(|spare| above((spare, rank))).collect();
+        let ranks = || parent.iter().chain(&backups).map(|parent| parent.rank);
+        let above_keyed = place.parent.map_or(0, |(parent, _)| self.keyed(parent));
         let spec = plan.jobs.iter().map(|job| JobSpec {
             fan_in: place.ranks,
+            keys: job.keys(self.keyed(node), false),
+            keys_above: ranks()
+                .filter_map(|rank| attacker::holder(job, (above_keyed, rank), false))
+                .collect(),
             admitted: (job.admitted && !addresses.is_empty()).then(|| addresses.clone()),
             parent,
             backups: backups.clone(),

@@ -58,8 +58,9 @@ impl Worker {
             return self.opened(datagram).map(|datagram| (datagram, false));
         }
         let datagram = self.host.receive_from_group(self.joined()?, frame)?;
+        let opened = self.opened(datagram)?;
         self.ear.heard = true;
-        Some((datagram.to_vec(), true))
+        Some((opened, true))
     }
 
     /// A datagram without its seal; `None` if it has none that fits, where the job's packets are sealed.

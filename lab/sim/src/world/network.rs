@@ -45,13 +45,13 @@ impl World<'_> {
         if self.saboteur.what == Sabotage::RepeatNumbers
             && let Some((_, session)) = of.sealed.take()
         {
-            let holder = attacker::holder(plan, of.rank, of.renewed);
+            let holder = attacker::holder(plan, (of.keyed, of.rank), of.renewed);
             of.sealed = holder.map(|holder| (MemberEnd::new(holder, session), session));
         }
         let Some(bytes) = of.seal(&bytes) else { return bytes };
         if let (Sabotage::HoldKeys, Some((_, session))) = (self.saboteur.what, &of.sealed)
-            && let Some(forged) =
-                datagram(&bytes).and_then(|datagram| attacker::with_keys(plan, of.rank, *session, datagram))
+            && let Some(forged) = datagram(&bytes)
+                .and_then(|datagram| attacker::with_keys(plan, (of.keyed, of.rank), *session, datagram))
             && let Some((head, body)) = forged.split_first_chunk::<{ header::LEN }>()
         {
             let bytes = of.host.send(head, body);
@@ -63,7 +63,9 @@ impl World<'_> {
 
     /// Shows the attacker a frame of a sealed job. It sends one of its own then, perhaps.
     fn show(&mut self, way: Way, number: usize, bytes: &[u8]) {
-        let life = self.nodes.first().map_or(0, |node| node.life);
+        let node = self.plan.node_of(number);
+        // No two have one: each has keys of its own.
+        let life = self.nodes.get(node).map_or(0, |one| one.life << 16 | node as u64);
         let worker = self.workers.get(number);
         let Some((worker, datagram)) = worker.zip(datagram(bytes)) else { return };
         let Some((_, session)) = worker.sealed else { return };

@@ -33,7 +33,7 @@ impl World<'_> {
         if let Some(appliance) = &mut node.appliance {
             appliance.awake.sleepless = self.saboteur.what == Sabotage::SleepThrough;
             for plan in self.plan.jobs.iter().filter(|plan| self.rekeyed.contains(&plan.id)) {
-                let _ = plan.keys(true).map(|keys| appliance.rekey(machine, plan.id, keys));
+                let _ = plan.keys(0, true).map(|keys| appliance.rekey(machine, plan.id, keys));
             }
         }
         self.trace.note(self.now, 7, &[], || format!("appliance {at} starts with generation {epoch}"));

@@ -72,10 +72,13 @@ impl World<'_> {
     /// The appliance gets another key for a job.
     fn rekey(&mut self, job: usize) {
         let machine = self.machine(0);
-        let plan = self.plan.jobs.get(job).and_then(|plan| Some((plan.id, plan.keys(true)?)));
+        let plan = self.plan.jobs.get(job).and_then(|plan| Some((plan.id, plan.keys(0, true)?)));
         let appliance = self.nodes.first_mut().and_then(|node| node.appliance.as_mut());
         let Some((id, keys)) = plan else { return };
         self.rekeyed.insert(id);
+        if let (Some(outside), Some(plan)) = (&mut self.outside, self.plan.jobs.get(job)) {
+            outside.renew(plan);
+        }
         // One that is down finds it when it is back.
         let Some(appliance) = appliance else { return };
         appliance.rekey(machine, id, keys);
@@ -89,7 +92,7 @@ impl World<'_> {
         let Some((plan, worker)) = plan.zip(self.workers.get_mut(number)) else { return };
         worker.renewed = true;
         if let (Some((end, _)), Some(holder)) =
-            (&mut worker.sealed, attacker::holder(plan, worker.rank, true))
+            (&mut worker.sealed, attacker::holder(plan, (worker.keyed, worker.rank), true))
             && end.renew(holder)
             && let Some(session) = &mut worker.session
         {

@@ -1,9 +1,11 @@
-use pascaline_wire::header::{Element, Header};
+use pascaline_wire::control::{Action, Control, Status};
+use pascaline_wire::header::{self, Element, Header};
 
 use super::*;
-use crate::cipher::LONGER;
+use crate::cipher::{LONGER, Opened};
 use crate::keys::JobKeys;
 use crate::secret::Secret;
+use crate::shared::{NUMBER_BITS, ORDER};
 
 const SESSION: u64 = 0x1234_5678_9abc;
 
@@ -55,12 +57,14 @@ fn results_open_once_an_answer_has_told_the_salt() {
 #[test]
 fn an_answer_to_another_session_or_of_another_key_is_ignored() {
     let (job, mut end) = ends();
-    for (session, by) in
-        [(SESSION + 1, job.rank(2).down), (SESSION, job.rank(1).down), (SESSION, job.rank(2).up)]
-    {
+    for (session, by, fault) in [
+        (SESSION + 1, job.rank(2).down, Fault::Elsewhere),
+        (SESSION, job.rank(1).down, Fault::Forged),
+        (SESSION, job.rank(2).up, Fault::Forged),
+    ] {
         let (mut bytes, len) = datagram(Kind::Control, &ack(session, Status::Ok, 7).to_bytes());
         by.seal(session, 1, &mut bytes, len).unwrap();
-        assert_eq!(end.open(&mut bytes), Err(Fault::Forged));
+        assert_eq!(end.open(&mut bytes), Err(fault));
     }
 }
 
@@ -182,4 +186,28 @@ fn keys_that_are_offered_are_taken_back_or_found_in_force() {
     assert!(end.open(&mut by_old.result()).is_ok());
     end.open(&mut by_new.answer()).unwrap();
     assert_eq!(end.open(&mut by_old.result()), Err(Fault::Forged));
+}
+
+/// A recorded request that is sent from another address has a right answer as well.
+///
+/// Holds R14.15 of protocol.md.
+#[test]
+fn an_address_is_refused_once_nothing_else_is_answered() {
+    let (job, mut end) = ends();
+    let mut hears = |number, status| {
+        let ack = Control { number, ..ack(SESSION, status, 7) };
+        let (mut bytes, len) = datagram(Kind::Control, &ack.to_bytes());
+        job.rank(2).down.seal(SESSION, u64::from(number) << 8 | status as u64, &mut bytes, len).unwrap();
+        end.open(&mut bytes).map(|_| ())
+    };
+    for status in [Status::SourceRefused, Status::RanksOfHost, Status::RankTaken] {
+        assert_eq!(hears(10, status), Err(Fault::Elsewhere));
+        assert_eq!(hears(10, status), Err(Fault::Elsewhere), "the same request");
+        assert_eq!(hears(11, status), Err(Fault::Elsewhere));
+        assert_eq!(hears(11, Status::Pending), Ok(()));
+        assert_eq!(hears(12, status), Err(Fault::Elsewhere));
+        assert_eq!(hears(13, status), Err(Fault::Elsewhere));
+        assert_eq!(hears(14, status), Ok(()));
+        assert_eq!(hears(15, Status::Ok), Ok(()));
+    }
 }

@@ -4,10 +4,8 @@
 //! sums of this appliance's own ranks [`NONE`](pascaline_wire::round::NONE): so a slot says what it holds.
 
 use pascaline_aggregator::{Aggregate, Request, Verb};
-use pascaline_buffer::SharedBuf;
 use pascaline_telemetry::{Counter, JobEvent};
 use pascaline_wire::header::{Flags, Header, Kind, Own};
-use pascaline_wire::template::Heads;
 use pascaline_wire::{Element, round};
 
 use super::{LcoreSink, Shared};
@@ -36,8 +34,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let about = Header::about(kind, element, job.id, job.epoch);
         let flags = flags(sum.element, sum.overflow, false).with(again).with(echo(sum.marked));
         let header = above.header(Header { flags, psn: sum.key.psn(), count, own, ..about });
-        let Ok(heads) = Heads::new(&header, sum.payload.bytes().len()) else { return };
-        if self.emitter.send_shared(&above.member, above.rank, &heads, sum.payload.clone()) {
+        if self.emitter.send_above(above, &header, sum.payload.clone()) {
             self.count(Counter::SentUp);
             let event = if again == Flags::NONE { JobEvent::SentUp } else { JobEvent::SentUpAgain };
             job.cells.count(self.number, event, 1);
@@ -76,7 +73,7 @@ impl<I: Io> LcoreSink<'_, I> {
         let Some(element) = Element::from_byte(request.element) else { return };
         let about = Header::about(Kind::Reminder, element, job.id, job.epoch);
         let header = above.header(Header { psn: request.key.psn(), ..about });
-        if self.emitter.stage_header(&above.member, &header) {
+        if self.emitter.stage_header_above(above, &header) {
             self.count(Counter::SentUp);
         }
     }

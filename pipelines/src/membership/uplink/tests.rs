@@ -7,7 +7,7 @@ use super::*;
 use crate::jobs::Endpoint;
 
 fn uplink(session: u64) -> Uplink {
-    Uplink::new(1, parent(254), &[], session)
+    Uplink::new(1, (parent(254), &[]), &[], session)
 }
 
 fn parent(host: u8) -> Parent {
@@ -103,7 +103,7 @@ fn a_parent_that_has_refused_and_died_is_silent() {
 #[test]
 fn other_backups_change_nothing_about_how_long_one_is_held() {
     for told in [false, true] {
-        let mut uplink = Uplink::new(1, parent(254), &[parent(253)], 1);
+        let mut uplink = Uplink::new(1, (parent(254), &[parent(253)]), &[], 1);
         uplink.join(Duration::ZERO, WISH, |number| number);
         let mut now = Duration::ZERO;
         while uplink.ways.at == 0 {
@@ -114,7 +114,7 @@ fn other_backups_change_nothing_about_how_long_one_is_held() {
             now += LAST_INTERVAL;
         }
         if told {
-            uplink.replace(parent(254), &[parent(253), parent(252)]);
+            uplink.replace(parent(254), &[parent(253), parent(252)], &[]);
         }
         let begun = now;
         while uplink.ways.at == 1 {

@@ -90,6 +90,9 @@ pub struct UplinkStatus {
     pub hop: Option<HopStatus>,
     /// How often a MAC has been asked for, of the parent or of a backup.
     pub questions: u64,
+    /// What the parent says that it demands of packets, by the [code](pascaline_seal::Protection::code) of a
+    /// protection, where it cannot open those of this appliance.
+    pub demand: Option<u32>,
 }
 
 impl Uplink {
@@ -109,6 +112,7 @@ impl Uplink {
         let workers = self.granted().map_or(0, |granted| granted.workers);
         let (parent, place) = (*self.parent(), self.ways.at);
         let (hop, questions) = (self.ways.all[place].hop.map(|hop| hop.status(now)), self.ways.questions);
-        UplinkStatus { parent, place, state, joined: self.joined, workers, silent, hop, questions }
+        let (joined, demand) = (self.joined, self.demanded());
+        UplinkStatus { parent, place, state, joined, workers, silent, hop, questions, demand }
     }
 }

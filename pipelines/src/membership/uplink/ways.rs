@@ -7,10 +7,12 @@
 
 use core::time::Duration;
 
+use pascaline_seal::Holder;
 use pascaline_wire::control::{ASK, Action, Control, Status};
 use pascaline_wire::frame::Address;
 
 use super::next_hop::NextHop;
+use super::seals::End;
 use super::silence::PATIENCE;
 use super::{News, Parent, State, Uplink, Upward};
 use crate::membership::job::source;
@@ -27,6 +29,8 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) struct Way {
     pub(super) parent: Parent,
     pub(super) hop: Option<NextHop>,
+    /// If packets to it are sealed.
+    pub(super) end: Option<End>,
     cookie: u64,
     /// When it last answered while it was not in force, and how many ranks wait there by that answer. If any
     /// does, all have joined, among them an earlier life of this appliance.
@@ -56,13 +60,13 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// At least one, the first in force.
-    pub(super) fn new(first: Parent, others: &[Parent]) -> Self {
-        let way = |&parent: &Parent| {
-            let hop = parent.next_hop.map(NextHop::new);
-            Way { parent, hop, cookie: 0, heard: None }
+    /// At least one, the first in force; with the keys of each, if packets are sealed.
+    pub(super) fn new(first: Parent, others: &[Parent], keys: &[Holder]) -> Self {
+        let way = |(at, &parent): (usize, &Parent)| {
+            let (hop, end) = (parent.next_hop.map(NextHop::new), keys.get(at).map(End::new));
+            Way { parent, hop, end, cookie: 0, heard: None }
         };
-        let all = core::iter::once(&first).chain(others).map(way).collect();
+        let all = core::iter::once(&first).chain(others).enumerate().map(way).collect();
         Self { all, at: 0, held: Duration::ZERO, questions: 0, asked: 0, due: Duration::ZERO }
     }
 
@@ -106,16 +110,23 @@ impl Uplink {
     }
 
     /// Other parents than before, the one in force among them.
-    pub(in crate::membership) fn replace(&mut self, first: Parent, others: &[Parent]) {
+    pub(in crate::membership) fn replace(&mut self, first: Parent, others: &[Parent], keys: &[Holder]) {
         let in_force = self.parent().written();
-        let Ways { all, .. } = Ways::new(first, others);
+        let Ways { all, .. } = Ways::new(first, others, keys);
         self.ways.at = all.iter().position(|way| way.parent == in_force).unwrap_or(0);
         let mut old = core::mem::replace(&mut self.ways.all, all);
-        for way in &mut self.ways.all {
+        for (place, way) in self.ways.all.iter_mut().enumerate() {
             // What is known of those that stay, and their MACs.
             if let Some(at) = old.iter().position(|old| old.parent.written() == way.parent) {
                 *way = old.swap_remove(at);
+                if let (Some(end), Some(holder)) = (&mut way.end, keys.get(place)) {
+                    end.offer(holder);
+                }
             }
+        }
+        // The answer to a request shows whether the parent has the keys that are offered.
+        if self.granted().is_some() {
+            self.ask_soon();
         }
     }
 
@@ -193,6 +204,7 @@ impl Uplink {
         (self.refused, self.joined) = (None, 0);
         self.halted = self.halted.past();
         self.requests.outdate();
+        self.demand.forget();
         self.silence.begin(Some(now));
         self.asking.begin_again();
     }

@@ -1,16 +1,19 @@
 //! A tree of appliances, each behind one port, and the wires between them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::jobs::Endpoint;
-use pascaline_pipelines::membership::{JobKind, JobSpec, Parent, ServerMode, UplinkState};
+use pascaline_pipelines::membership::{JobKind, JobSpec, Parent, Reconfigured, ServerMode, UplinkState};
+use pascaline_seal::{Holder, JobKeys};
 use pascaline_testkit::{Heard, JOB, UDP_PORT, Worker, port_mac};
 use pascaline_wire::control::{self, ASK, Action, Control, Status};
 use pascaline_wire::frame::{Address, VlanTags};
 use pascaline_wire::header::{Element, Header, Kind};
 
 use crate::common::appliance::{Bench, Plan, job};
+use crate::sealed::secret;
 
 /// The address at which the children of an appliance find it.
 pub(crate) const fn down(node: u8) -> Address {
@@ -18,7 +21,7 @@ pub(crate) const fn down(node: u8) -> Address {
 }
 
 /// The address with which an appliance speaks to its parent.
-const fn up(node: u8) -> Address {
+pub(crate) const fn up(node: u8) -> Address {
     Address::from_v4([10, 78, node, 1])
 }
 
@@ -118,7 +121,9 @@ impl Tree {
         Self::new(&[(2, None), (2, Some((0, 0))), (2, Some((0, 1)))], &job(JOB, 2))
     }
 
-    fn appliance(&self, node: usize, like: &JobSpec, first_epoch: u16) -> Bench {
+    /// The job of an appliance. Of a sealed one only what goes between appliances is sealed, since workers
+    /// here seal nothing: with the secret of this byte.
+    fn spec(&self, node: usize, like: &JobSpec, secret_byte: u8) -> JobSpec {
         let number = u8::try_from(node).unwrap();
         let above = |(parent, rank): (usize, u16)| Parent {
             endpoint: Endpoint {
@@ -135,15 +140,27 @@ impl Tree {
             ranks: self.fan_in[parent],
             next_hop: None,
         };
+        let ranks = self.parents[node].iter().chain(&self.backups[node]).map(|&(_, rank)| rank);
+        let protection = like.keys.as_ref().map(|keys| keys.protection());
+        let holder = |rank| Some(Holder::of(&secret(secret_byte), JOB, rank, protection?));
+        let keys_above = ranks.filter_map(holder).collect();
+        let keys = protection.filter(|_| self.parents[node].is_none());
+        let keys = keys.map(|keys| Arc::new(JobKeys::new(&secret(secret_byte), JOB, keys)));
         let backups = self.backups[node].iter().copied().map(above).collect();
         let parent = self.parents[node].map(above);
-        let mut spec = JobSpec { fan_in: self.fan_in[node], parent, backups, ..like.clone() };
+        let fan_in = self.fan_in[node];
+        let mut spec = JobSpec { fan_in, parent, backups, keys, keys_above, ..like.clone() };
         if let (Some(_), JobKind::Shared { server, .. } | JobKind::Updates { server }) =
             (parent, &mut spec.kind)
         {
             // The root alone has one.
             *server = ServerMode::None;
         }
+        spec
+    }
+
+    fn appliance(&self, node: usize, like: &JobSpec, first_epoch: u16) -> Bench {
+        let (number, spec) = (u8::try_from(node).unwrap(), self.spec(node, like, 1));
         let queue = self.queues.get(node).or(self.queues.last()).copied().unwrap_or_default();
         let plain = Plan::one_armed();
         let addresses = [plain.addresses.clone(), vec![down(number), up(number)]].concat();
@@ -159,6 +176,14 @@ impl Tree {
     /// Likewise, its generations beginning with this number.
     pub(crate) fn restart_at(&mut self, node: usize, like: &JobSpec, first_epoch: u16) {
         self.nodes[node] = self.appliance(node, like, first_epoch);
+    }
+
+    /// Gives the job of an appliance another key.
+    pub(crate) fn change_key(&mut self, node: usize, like: &JobSpec, secret_byte: u8) {
+        let spec = self.spec(node, like, secret_byte);
+        let appliance = &mut self.nodes[node].appliance;
+        let changed = appliance.plane.reconfigure(appliance.now, vec![spec], None);
+        assert_eq!(changed.into_values().collect::<Vec<_>>(), [Reconfigured::Changed]);
     }
 
     fn first_epoch(&self, node: usize) -> u16 {

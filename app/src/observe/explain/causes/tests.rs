@@ -21,6 +21,7 @@ fn each_kind_of_reason_is_in_the_documentation() {
         "objective",
         "parent-unreachable",
         "parent-silent",
+        "parent-unproven",
         "parent-refuses",
         "parent-pending",
         "server-gone",

@@ -31,6 +31,7 @@ fn joined() -> UplinkStatus {
         silent: Duration::from_secs(3),
         hop: None,
         questions: 0,
+        demand: None,
     }
 }
 
@@ -93,6 +94,19 @@ fn who_does_not_say_the_mac_is_named() {
         let uplink = UplinkStatus { state: UplinkState::NoAnswer, hop: Some(hop), ..joined() };
         let told = judged(&JobStatus { uplink: Some(uplink), ..RUNNING }, &counts, &[]);
         assert_eq!(kinds(&told), [kind]);
+        assert!(told.reasons[0].text.contains(says), "{told:?}");
+    }
+}
+
+/// A parent whose job has another key, or another security.
+#[test]
+fn a_parent_that_cannot_open_packets_is_named_with_what_it_demands() {
+    for (demand, says) in
+        [(Some(1), r#"security = "mac", or another key"#), (Some(0), r#"security = "none""#)]
+    {
+        let uplink = UplinkStatus { state: UplinkState::NoAnswer, demand, ..joined() };
+        let told = judged(&JobStatus { uplink: Some(uplink), ..RUNNING }, &counted(&[], &[]), &[]);
+        assert_eq!(kinds(&told), ["parent-unproven"]);
         assert!(told.reasons[0].text.contains(says), "{told:?}");
     }
 }

@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use pascaline_seal::Secret;
 
+use core::time::Duration;
+
 use super::*;
 
 fn file(name: &str) -> PathBuf {
