@@ -92,7 +92,8 @@ class _Run(Run):
         ports = [port(f"p{place}", device(driver, place, mtu), mtu) for place in range(CLUSTERS + 1)]
         ports[CLUSTERS]["queue"] = self.queue(_LINE, PLACES)
         jobs = [
-            job(cluster, WORKERS, members=[worker_address(cluster)] * WORKERS) for cluster in range(CLUSTERS)
+            job(cluster, WORKERS, members=[worker_address(cluster)] * WORKERS, **self.sealed("job"))
+            for cluster in range(CLUSTERS)
         ]
         tables = self.tables([APPLIANCE_ADDRESS], ports, jobs) | {"ps": server(worker_address(CLUSTERS))}
         self._appliance = self.stage.appliance(network, tables)
@@ -100,7 +101,8 @@ class _Run(Run):
         interval = CLUSTERS * WORKERS / (self.load * _LINE)
         for cluster, namespace in enumerate(network.workers[:CLUSTERS]):
             for rank in range(WORKERS):
-                self.worker(f"worker{cluster}-{rank}", namespace, cluster, rank, WORKERS, interval)
+                place, sealed = (cluster, rank, WORKERS), self.sealed("job")
+                self.worker(f"worker{cluster}-{rank}", namespace, place, interval, sealed)
 
     def read(self) -> Figures:
         appliance, said = self._appliance.scrape(), scrape_server(self.server_namespace)

@@ -100,7 +100,8 @@ class _Run(Run):
             for cluster, namespace in enumerate(rack.workers):
                 for rank in range(WORKERS):
                     name = f"worker{rack.number}-{cluster}-{rank}"
-                    self.worker(name, namespace, cluster, rank, WORKERS, interval)
+                    sealed = self.sealed(f"rack{rack.number}")
+                    self.worker(name, namespace, (cluster, rank, WORKERS), interval, sealed)
 
     def read(self) -> Figures:
         """Reads the ages while the load lasts, and the counts when nothing waits any more."""
@@ -131,7 +132,8 @@ class _Run(Run):
     def _root_tables(self) -> Tables:
         ports = [self._port(0, "server", _ROOT_LINE)]
         ports += [self._port(1 + leaf, f"leaf{leaf}") for leaf in range(LEAVES)]
-        jobs = [job(c, LEAVES, members=[rack.above for rack in self._racks]) for c in range(CLUSTERS)]
+        members = [rack.above for rack in self._racks]
+        jobs = [job(c, LEAVES, members=members, **self.sealed("root")) for c in range(CLUSTERS)]
         tables = self.tables([APPLIANCE_ADDRESS, root_address(ip6=False)], ports, jobs)
         return tables | {"ps": server(worker_address(0))}
 
@@ -144,8 +146,9 @@ class _Run(Run):
             "ranks": LEAVES,
             "mac": rack.shown()["address"],
         }
-        parent = {**place, "port": "up", "from": rack.above}
-        jobs = [job(cluster, WORKERS, parent=parent) for cluster in range(CLUSTERS)]
+        parent = {**place, "port": "up", "from": rack.above, **self.sealed("root")}
+        own = self.sealed(f"rack{rack.number}")
+        jobs = [job(cluster, WORKERS, parent=parent, **own) for cluster in range(CLUSTERS)]
         return self.tables([APPLIANCE_ADDRESS, rack.above], ports, jobs)
 
 

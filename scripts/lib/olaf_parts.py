@@ -11,13 +11,15 @@ from configuration import UDP_PORT, Tables, base, telemetry
 from metrics import Metrics
 from netns import APPLIANCE_ADDRESS, Network
 from options import OUTSTANDING, Options
-from process import Child, Failure, say
+from process import Child, Failure, run, say
 from stage import Stage
 from verdict import Verdict
 
 FLOATS = 250
 # Ethernet with preamble, checksum and gap, IPv4, UDP, Pascaline's header, floats, trailer.
 FRAME_BITS = (14 + 24 + 20 + 8 + 22 + 4 * FLOATS + 16) * 8
+# In the trailer that an update has anyway.
+SEAL_BITS = 26 * 8
 SERVER_TELEMETRY = ("127.0.0.1", 9465)
 JOIN_SECONDS = 30.0
 EXIT_SECONDS = 6.0
@@ -140,12 +142,25 @@ class Run:
             self.problems.append(f"the server knows the age of {len(ages)} clusters")
         return 1000.0 * sum(ages) / max(1, len(ages)), said.values("pascaline_aom_jain")[0]
 
-    def worker(self, name: str, namespace: str, cluster: int, rank: int, ranks: int, interval: float) -> None:
+    def sealed(self, whose: str) -> Tables:
+        """The keys of a job or parent whose packets are sealed with the key of this name, if they are."""
+        if self.options.security == "none":
+            return {}
+        key = self.stage.files / f"{whose}.key"
+        if not key.exists():
+            run(str(self.stage.binary), "job", "key", "--new", str(key))
+        return {"security": self.options.security, "key_file": str(key)}
+
+    def worker(
+        self, name: str, namespace: str, place: tuple[int, int, int], interval: float, sealed: Tables
+    ) -> None:
         """Starts one that sends until it is ended, every `interval` seconds in the mean."""
+        cluster, rank, ranks = place
         updates = int((self.options.seconds + JOIN_SECONDS) / interval) + 1
         words = f"worker olaf --poisson --json --appliance {APPLIANCE_ADDRESS}:{UDP_PORT} --job {1 + cluster}"
         words += f" --rank {rank} --ranks {ranks} --floats {FLOATS} --interval {1000 * interval:.3f}ms"
         words += f" --updates {updates} --outstanding {OUTSTANDING} --seed {self.options.seed}"
+        words += " --security {security} --key {key_file}".format(**sealed) if sealed else ""
         self.workers.append(self.stage.pascaline(name, words, namespace))
 
     def start_server(self, *more: object) -> None:
@@ -160,7 +175,8 @@ class Run:
 
     def queue(self, line: float, places: int) -> Tables:
         """That of a port; `line` is in updates per second."""
-        return {"discipline": self.discipline, "length": places, "rate": round(line * FRAME_BITS)}
+        bits = FRAME_BITS + (SEAL_BITS if self.options.sealed else 0)
+        return {"discipline": self.discipline, "length": places, "rate": round(line * bits)}
 
 
 def job(cluster: int, fan_in: int, **more: Any) -> Tables:

@@ -148,10 +148,9 @@ class Options:
         "what f32 elements travel as, if not as f32",
     )  # fmt: skip
     security: str = _option(
-        Kind.PLAIN | Kind.TWO_LEVEL, "none", ("none", "masked", *_SEALED),
+        Kind.PLAIN | Kind.TWO_LEVEL | _UPDATES, "none", ("none", "masked", *_SEALED),
         "what protects tensors: masks hide them from the appliance; seals keep hosts on the path from "
-        "forging packets (mac), and from reading them (encrypt); with one appliance --json has the cost "
-        "beside a run without",
+        "forging packets (mac), and from reading them (encrypt); --json has the cost beside a run without",
     )  # fmt: skip
     payload: int = _option(
         _SUMS, 0, between(4, 9000), "tensor bytes per packet; by default as the workers agree", "BYTES"
@@ -316,6 +315,8 @@ _LIMITS: dict[Kind, dict[str, Callable[[Options], bool]]] = {
     },
     _UPDATES: {
         "--mode olaf: an update is one packet, which takes an --mtu of 1076": lambda o: o.mtu >= 1076,
+        "--mode olaf: with --security it takes an --mtu of 1104": lambda o: not o.sealed or o.mtu >= 1104,
+        "--mode olaf: --security mac or encrypt; masks are for sums": lambda o: o.security != "masked",
     },
     _ALL: {
         "--payload is a multiple of 8, the size of the largest element": lambda o: o.payload % 8 == 0,

@@ -186,6 +186,10 @@ _OTHERS = {
         "ok; olaf['lost_between'] == 0; olaf['lost_pct'] < fifo['lost_pct'] / 3;"
         "olaf['hops'][-1]['combined'] > 0",
     ),
+    "sealed-olaf-over-two-hops": (
+        f"{_OLAF.replace('12', '3')} --topology two-level --security encrypt",
+        "ok; olaf['lost_between'] == 0; olaf['hops'][-1]['combined'] > 0",
+    ),
     # Programs in C, half of them under sanitizers, and an unmodified one of MPI; the appliance sums.
     "c": ("--client c --bytes 1MiB", f"{_CLIENT} client == 'c'; results_needed == 7450"),
     "c-streams": (

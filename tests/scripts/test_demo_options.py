@@ -6,13 +6,13 @@ from options import EXAMPLES, parse
 
 _REFUSED = {
     "--mode iswitch": "--loss 1,--policy dsa,--jobs 2,--reload,--halt,--allreduces 3,--neighbour",
-    "--mode olaf": "--security mac,--workers 3,--workers 4,--loss 1,--reload,--halt,--jobs 2,--bytes 4KiB",
+    "--mode olaf": "--workers 3,--workers 4,--loss 1,--reload,--halt,--jobs 2,--bytes 4KiB",
     "--mode olaf --topology two-level": "--workers 6,--picture a.svg,--leaves 3",
     "--client c": "--duplicate 1,--multicast,--order rank,--seed 3,--loss 1,--dtype i32,--halt",
     "--client mpi": "--security masked,--multicast,--order rank,--jobs 2,--mode olaf,--inline,--ip6",
     "--neighbour": "--loss 1,--restart-appliance,--halt,--multicast,--reload,--security masked,--wire f16",
     "--protocol switchml": "--security masked,--security mac,--wire f16,--policy dsa,--loss 1,--udp-ports 2",
-    "--topology two-level": "--lcores 2,--loss 1,--mode iswitch,--neighbour,--security mac",
+    "--topology two-level": "--lcores 2,--loss 1,--mode iswitch,--neighbour",
     "--inline": "--security encrypt,--order rank,--lcores 2,--neighbour,--topology two-level",
 }
 
@@ -65,6 +65,9 @@ def test_what_belongs_to_another_run_is_told(
         "--multicast --ip6 --jobs 2 --reload",
         "--mode sync --client rust --protocol pascaline --topology one",
         "--security mac --order rank --wire f16 --jobs 2 --ip6 --restart-appliance --loss 1",
+        "--security mac --policy dsa --multicast",
+        "--topology two-level --security encrypt --restart-appliance",
+        "--mode olaf --topology two-level --security mac --mtu 1104",
         "--security encrypt --policy switchml --halt --payload 1416 --lcores 2 --udp-ports 2 --routed",
     ],
 )
@@ -112,8 +115,8 @@ def test_training_without_a_server_takes_two(capsys: pytest.CaptureFixture[str])
         "--client c-streams --wire f16", "--inline --workers 17", "--topology two-level --workers 1",
         "--protocol switchml --payload 512", "--protocol switchml --dtype u32", "--udp-ports 3",
         "--security masked --wire f16", "--security masked --order rank", "--loss 101", "--loads 0,1",
-        "--security mac --policy dsa", "--security encrypt --policy panama", "--security mac --multicast",
-        "--security encrypt --payload 1424", "--security tls",
+        "--topology two-level --security masked", "--mode olaf --security masked",
+        "--mode olaf --security mac --mtu 1080", "--security encrypt --payload 1424", "--security tls",
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -257,15 +257,14 @@ impl Process {
             }
         })?;
         server.advance(now);
-        let mut sealed = |place: &mut Vec<u8>| {
-            let next = server.next_datagram(place);
+        let mut sealed = |next: bool, place: &mut Vec<u8>| {
             if next {
                 seals.seal(place);
             }
             next
         };
-        while socket.queue(&mut sealed) {}
-        while socket.queue(|place| asynchronous.next_datagram(place)) {}
+        while socket.queue(|place| sealed(server.next_datagram(place), place)) {}
+        while socket.queue(|place| sealed(asynchronous.next_datagram(place), place)) {}
         while let Some(serve) = registrar.poll(now) {
             socket.queue(|place| {
                 place.clear();

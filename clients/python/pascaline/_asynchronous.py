@@ -26,6 +26,8 @@ class _Terms:
     join_timeout: float
     patience: float
     linger: float
+    security: str | None
+    key: str | None
 
 
 class AsyncWorker:
@@ -57,19 +59,23 @@ class AsyncWorker:
         join_timeout: float = 30.0,
         patience: float = 10.0,
         linger: float = 0.5,
+        security: str | None = None,
+        key: str | None = None,
     ) -> None:
         """Joins, and waits until all ranks have.
 
         outstanding: updates that may be in flight, at most 64. control: "off", Olaf's "urgency" or "fairness"
         with its threshold in seconds, or "paced". dscp: of its packets, as of a Worker's.
         patience: seconds after which `push` raises an error if nothing was applied. linger: seconds that
-        `leave` waits for the others at most.
+        `leave` waits for the others at most. security: "mac" or "encrypt", with the file of the job's key, as
+        of a Worker.
         """
         lent = lend(weights)
         if lent.put_back or lent.dtype != "float32":
             raise ArgumentError("weights are a float32 array in one piece, in the host's memory")
         checked(job=job, rank=rank, ranks=ranks, outstanding=outstanding, seed=seed, dscp=dscp)
-        terms = _Terms(outstanding, control, threshold, seed, dscp, bind, join_timeout, patience, linger)
+        times = (join_timeout, patience, linger)
+        terms = _Terms(outstanding, control, threshold, seed, dscp, bind, *times, security, key)
         self.job, self.rank, self.ranks = job, rank, ranks
         self.weights = weights
         # How often weights have come: 0 means that they are still this rank's own.

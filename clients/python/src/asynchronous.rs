@@ -17,7 +17,7 @@ use crate::memory::Memory;
 use crate::operation::{LOOK, lock, seconds};
 use crate::process::{Home, INTERRUPT, apart, joined};
 use crate::report::counted_updates;
-use crate::worker::{address, local};
+use crate::worker::{Security, address, local, security};
 
 /// One rank of an asynchronous job.
 #[pyclass(frozen, module = "pascaline")]
@@ -46,6 +46,8 @@ pub(crate) struct AsyncTerms {
     join_timeout: f64,
     patience: f64,
     linger: f64,
+    security: Option<String>,
+    key: Option<String>,
 }
 
 impl AsyncTerms {
@@ -62,6 +64,11 @@ impl AsyncTerms {
             }
         };
         let outstanding = NonZeroU16::new(self.outstanding);
+        let plain = match security(self.security.as_deref(), self.key.as_deref())? {
+            Security::None => plain,
+            Security::Sealed(protection, file) => plain.sealed(file, protection).map_err(wrong)?,
+            Security::Masked(_) => return Err(wrong("security=\"masked\" is for sums, not for updates")),
+        };
         Ok(AsyncConfig {
             outstanding: outstanding.ok_or_else(|| wrong("outstanding=0: no update could ever be sent"))?,
             policy,

@@ -81,7 +81,7 @@ impl Terms {
             config.linger = seconds("linger", linger)?;
         }
         config.bind = self.bind.as_deref().map(local).transpose()?;
-        match self.security()? {
+        match security(self.security.as_deref(), self.key.as_deref())? {
             Security::Sealed(protection, file) => config.sealed(file, protection, streams).map_err(wrong),
             Security::None | Security::Masked(_) => Ok(config),
         }
@@ -89,35 +89,33 @@ impl Terms {
 
     /// The key of a job that hides its tensors.
     fn key(&self) -> PyResult<Option<Key>> {
-        match self.security()? {
+        match security(self.security.as_deref(), self.key.as_deref())? {
             Security::Masked(file) => Key::read(file).map(Some).map_err(wrong),
             Security::None | Security::Sealed(..) => Ok(None),
-        }
-    }
-
-    fn security(&self) -> PyResult<Security<'_>> {
-        let name = self.security.as_deref().unwrap_or("none");
-        let file = self.key.as_deref().map(Path::new);
-        match (name, Protection::from_name(name), file) {
-            ("none", _, None) => Ok(Security::None),
-            ("none", _, Some(_)) => {
-                Err(wrong("key=... goes with security=\"masked\", \"mac\" or \"encrypt\""))
-            }
-            ("masked", _, Some(file)) => Ok(Security::Masked(file)),
-            (_, Some(protection), Some(file)) => Ok(Security::Sealed(protection, file)),
-            ("masked", ..) | (_, Some(_), None) => {
-                Err(wrong(format_args!("security={name:?} takes key=..., the file that all ranks have")))
-            }
-            _ => Err(wrong(format_args!("security={name:?}: there are none, masked, mac and encrypt"))),
         }
     }
 }
 
 /// What protects tensors, and the file of its key.
-enum Security<'a> {
+pub(crate) enum Security<'a> {
     None,
     Masked(&'a Path),
     Sealed(Protection, &'a Path),
+}
+
+/// The same from a program's words.
+pub(crate) fn security<'a>(name: Option<&str>, key: Option<&'a str>) -> PyResult<Security<'a>> {
+    let name = name.unwrap_or("none");
+    match (name, Protection::from_name(name), key.map(Path::new)) {
+        ("none", _, None) => Ok(Security::None),
+        ("none", _, Some(_)) => Err(wrong("key=... goes with security=\"masked\", \"mac\" or \"encrypt\"")),
+        ("masked", _, Some(file)) => Ok(Security::Masked(file)),
+        (_, Some(protection), Some(file)) => Ok(Security::Sealed(protection, file)),
+        ("masked", ..) | (_, Some(_), None) => {
+            Err(wrong(format_args!("security={name:?} takes key=..., the file that all ranks have")))
+        }
+        _ => Err(wrong(format_args!("security={name:?}: there are none, masked, mac and encrypt"))),
+    }
 }
 
 /// A local address, with or without a port.

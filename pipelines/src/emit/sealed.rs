@@ -130,15 +130,38 @@ impl<I: Io> Emitter<I> {
         &mut self,
         job: &Job,
         header: &Header,
-        mut packet: I::Buf,
+        packet: I::Buf,
     ) -> Option<(Header, I::Buf)> {
         let Some(seals) = &job.seals else { return Some((*header, packet)) };
-        let (number, len) = (self.seal_number(), header::LEN + packet.bytes().len());
+        let number = self.seal_number();
+        self.seal_in_place(header, packet, &seals.unasked(number))
+    }
+
+    /// The same, to the job's parent.
+    pub(crate) fn sealed_above(
+        &mut self,
+        above: &Above,
+        header: &Header,
+        packet: I::Buf,
+    ) -> Option<(Header, I::Buf)> {
+        match &above.seals {
+            None => Some((*header, packet)),
+            Some(seals) => self.seal_in_place(header, packet, &seals.sealing()),
+        }
+    }
+
+    fn seal_in_place(
+        &mut self,
+        header: &Header,
+        mut packet: I::Buf,
+        sealing: &Sealing<'_>,
+    ) -> Option<(Header, I::Buf)> {
+        let len = header::LEN + packet.bytes().len();
         let room = packet.retreat(header::LEN) && packet.set_len(len + LONGER);
         let sealed = room.then(|| {
             let bytes = packet.bytes_mut();
             header.emit(bytes).ok()?;
-            seals.unasked(number).seal(bytes, len)
+            sealing.seal(bytes, len)
         });
         if let Some(sealed) = sealed.flatten() {
             packet.truncate(sealed);

@@ -128,10 +128,16 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
             job.cells.dropped(self.number, DropReason::FanInMismatch);
             return self.emitter.discard(packet, DropReason::FanInMismatch);
         }
-        let stripped = packet.advance(usize::from(payload.offset));
+        if !packet.advance(usize::from(payload.offset)) {
+            return self.emitter.discard(packet, DropReason::ServerFull);
+        }
         packet.truncate(usize::from(payload.total));
         let (port, template) = (above.member.endpoint.port, &above.member.template);
-        if stripped && self.emitter.send_in_place(port, template, &above.upward(*header), packet) {
+        let sent = match self.emitter.sealed_above(above, &above.upward(*header), packet) {
+            Some((header, packet)) => self.emitter.send_in_place(port, template, &header, packet),
+            None => false,
+        };
+        if sent {
             self.emitter.tally.add(Counter::Forwarded, 1);
             self.emitter.tally.add(Counter::SentUp, 1);
             job.cells.count(self.number, JobEvent::SentUp, 1);

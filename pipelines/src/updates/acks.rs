@@ -40,9 +40,15 @@ pub(crate) fn acknowledge<I: Io>(
         && packet.bytes_mut().get_mut(len..).is_some_and(|behind| trailer.emit(behind).is_ok());
     let stays = only.is_some_and(|member| member.appliance);
     let flags = if stays { header.flags } else { header.flags.without(Flags::BYPASS) };
+    if !written {
+        return emitter.discard(packet, DropReason::NoRoom);
+    }
+    // Sealed once, for all receivers.
     let header = Header { flags: flags.with(Flags::TRAILER), ..*header };
-    let heads = Heads::new(&header, packet.bytes().len());
-    let (true, Ok(heads)) = (written, heads) else {
+    let Some((header, packet)) = emitter.sealed_in_place(job, &header, packet) else {
+        return emitter.tally.drop_one(DropReason::NoRoom);
+    };
+    let Ok(heads) = Heads::new(&header, packet.bytes().len()) else {
         return emitter.discard(packet, DropReason::NoRoom);
     };
     emitter.tally.add(Counter::Forwarded, 1);

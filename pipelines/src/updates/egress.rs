@@ -7,6 +7,7 @@ use pascaline_buffer::combine::Kernels;
 use pascaline_queue::{
     ConfigError, Departure, EnqueueOutcome, Enqueued, Shaper, Update, UpdateQueue, UpdateRejection,
 };
+use pascaline_seal::LONGER;
 use pascaline_telemetry::{Counter, DropReason, JobEvent};
 use pascaline_wire::control::Status;
 use pascaline_wire::header::{Header, Kind, Own};
@@ -108,7 +109,7 @@ impl<B: PacketBuf> Egress<B> {
                 self.tally.add(Fate::Stale);
                 continue;
             };
-            let debt = self.shaper.as_mut().map(|shaper| shaper.take(now, bits(&onward, &head)));
+            let debt = self.shaper.as_mut().map(|shaper| shaper.take(now, bits(job, &onward, &head)));
             if let Some(Err(_)) = debt {
                 return sent > 0;
             }
@@ -138,8 +139,11 @@ fn about(update: &Update) -> Trailer {
 }
 
 /// Bits that an update takes on the wire. With its trailer it is longer than the shortest frame.
-fn bits(onward: &Onward<'_>, update: &Update) -> u32 {
-    let frame = onward.template.len() + usize::from(update.len) + about(update).emitted_len();
+fn bits(job: &Job, onward: &Onward<'_>, update: &Update) -> u32 {
+    let sealed = onward.above.map_or(job.seals.is_some(), |above| above.seals.is_some());
+    // In the trailer that it has anyway.
+    let seal = if sealed { LONGER - 2 } else { 0 };
+    let frame = onward.template.len() + usize::from(update.len) + about(update).emitted_len() + seal;
     u32::try_from((frame + WIRE) * 8).unwrap_or(u32::MAX)
 }
 
@@ -169,11 +173,20 @@ fn send<I: Io>(
         count: update.count,
         ..Header::about(Kind::Update, update.element, job.id, update.epoch)
     };
-    let header = match onward.above {
-        Some(above) => Header { own: Own::update(origin(&update, job.fan_in)), ..above.upward(header) },
-        None => header,
+    let sealed = match onward.above {
+        Some(above) => {
+            let header = Header { own: Own::update(origin(&update, job.fan_in)), ..above.upward(header) };
+            emitter.sealed_above(above, &header, packet)
+        }
+        None => emitter.sealed_in_place(job, &header, packet),
     };
-    emitter.send_in_place(onward.port, onward.template, &header, packet)
+    match sealed {
+        Some((header, packet)) => emitter.send_in_place(onward.port, onward.template, &header, packet),
+        None => {
+            emitter.tally.add(Counter::NoBuffer, 1);
+            false
+        }
+    }
 }
 
 /// What a worker should know of an update that was offered: mistakes, and a reward too low; not what is

@@ -14,6 +14,7 @@ use crate::common::appliance::{Bench, Plan, job};
 
 mod groups;
 mod server;
+mod updates;
 
 const RANKS: u16 = 3;
 

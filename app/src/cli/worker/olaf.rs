@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::failed::Failed;
 use super::member::RankArgs;
+use super::security::SecurityArgs;
 use super::{WARNING, parse};
 
 mod trainer;
@@ -97,6 +98,8 @@ pub(crate) struct OlafArgs {
     /// Local address to send from.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse::bind)]
     bind: Option<SocketAddr>,
+    #[command(flatten)]
+    security: SecurityArgs,
     /// Print the outcome as one JSON line on standard output.
     #[arg(long)]
     json: bool,
@@ -134,6 +137,7 @@ impl OlafArgs {
     fn config(&self) -> anyhow::Result<AsyncConfig> {
         let name = parse::only_appliance(&self.who.appliance, "an asynchronous worker")?;
         Ok(AsyncConfig {
+            seals: self.security.only_seals(&self.who, 1, true)?,
             outstanding: self.outstanding,
             policy: self.policy(),
             seed: self.own_seed(),

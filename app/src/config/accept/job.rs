@@ -5,6 +5,7 @@ use core::ops::Range;
 use std::time::Duration;
 
 use pascaline_pipelines::membership::{JobKind, JobSpec, OnDeath, Rights};
+use pascaline_seal::LONGER;
 use pascaline_wire::CongestionControl;
 use pascaline_wire::frame::Address;
 use pascaline_worker::session::HEARTBEAT;
@@ -78,13 +79,9 @@ impl Job {
         let key_file = ("key_file", span(self.key_file.as_ref()));
         let keys: &[(&str, Option<Range<usize>>)] = match self.kind_name().tag() {
             Tag::Region | Tag::Shared | Tag::Early => &[],
-            Tag::Updates => &[
-                ("share", span(self.share.as_ref())),
-                ("congestion", congestion),
-                ("multicast", multicast),
-                security,
-                key_file,
-            ],
+            Tag::Updates => {
+                &[("share", span(self.share.as_ref())), ("congestion", congestion), ("multicast", multicast)]
+            }
             Tag::Switchml => &[
                 ("members", span(self.members.as_ref())),
                 ("max_ranks_per_host", span(self.max_ranks_per_host.as_ref())),
@@ -265,7 +262,9 @@ impl Config {
         let JobSpec { id, fan_in, window, kind, share, dead_after, on_death, .. } = job.spec;
         write!(f, "  job {id} {:?}: {fan_in} ranks, window {window}; ", job.name)?;
         if job.updates() {
-            write!(f, "updates of up to {} bytes", self.max_update())?;
+            let seal = job.spec.keys.as_ref().map_or(0, |_| LONGER);
+            let most = usize::from(self.max_update()).saturating_sub(seal) / 8 * 8;
+            write!(f, "updates of up to {most} bytes")?;
         } else {
             // The policy itself begins with the other kinds' names.
             if matches!(kind, JobKind::Early { .. } | JobKind::Switchml { .. }) {

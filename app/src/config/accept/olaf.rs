@@ -5,10 +5,12 @@ use core::num::NonZeroU64;
 use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::membership::{JobKind, ServerMode};
 use pascaline_queue::Config as QueueConfig;
+use pascaline_seal::LONGER;
 use toml::Spanned;
 
 use super::job::Job;
 use super::kind::Scope;
+use super::security::protection;
 use super::values::word;
 use super::{Accept, Checked};
 use crate::config::job::{JobConfig, PsMode};
@@ -43,7 +45,9 @@ impl Accept<'_> {
 
     /// Refuses a model whose update does not fit into one packet.
     fn fits(&self, job: &Job, max_update: u16) -> Checked<()> {
-        let most = u32::from(max_update / 4);
+        let seal = protection(job.security.as_ref()).map_or(0, |_| LONGER);
+        let most = usize::from(max_update).saturating_sub(seal) / 8 * 2;
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
         match job.updates.as_ref().and_then(|table| table.get_ref().parameters.as_ref()) {
             Some(written) if *written.get_ref() == 0 => Err(self.error(
                 written,

@@ -99,10 +99,6 @@ impl Accept<'_> {
                 job.spec.backups.push(backup);
             }
             job.spec.keys_above = self.keys_above(table, &job.spec)?;
-            if let (Some(written), true) = (&table.get_ref().security, job.updates()) {
-                let message = "a parent whose packets are sealed, and kind = \"updates\"";
-                return Err(self.error(written, message, "leave security out, or choose another kind"));
-            }
         }
         Ok(jobs)
     }

@@ -96,7 +96,7 @@ impl Accept<'_> {
 }
 
 /// The protection that is written; none by default.
-fn protection(written: Option<&Spanned<Named<Security>>>) -> Option<Protection> {
+pub(super) fn protection(written: Option<&Spanned<Named<Security>>>) -> Option<Protection> {
     match word(written) {
         None | Some(Security::None) => None,
         Some(Security::Mac) => Some(Protection::Mac),

@@ -3,7 +3,7 @@
 use pascaline_wire::Malformed;
 use pascaline_wire::control::Status;
 
-use crate::counters::{Unusable, reasons};
+use crate::counters::{Ignored, Unusable, reasons};
 
 reasons! {
     /// Why a well-formed datagram had no effect on asynchronous training.
@@ -20,6 +20,12 @@ reasons! {
         WrongModel => "wrong_model",
         /// A kind that is not for asynchronous workers.
         Unexpected => "unexpected",
+        /// It has no seal, and the job's packets are sealed.
+        Unsealed => "unsealed",
+        /// Its seal is not the appliance's, or is for another session.
+        Forged => "forged",
+        /// Its seal is older than any that can still be on its way.
+        Replayed => "replayed",
     }
 }
 
@@ -114,6 +120,17 @@ impl AsyncCounters {
     pub fn accounted(&self) -> u64 {
         let useless = self.ignored.iter().chain(&self.malformed).sum::<u64>();
         self.acks_own + self.acks_cluster + self.controls + useless
+    }
+
+    /// A datagram that does not open.
+    pub(crate) const fn unopened(&mut self, why: Ignored) {
+        let why = match why {
+            Ignored::Unsealed => AsyncIgnored::Unsealed,
+            Ignored::Replayed => AsyncIgnored::Replayed,
+            _ => AsyncIgnored::Forged,
+        };
+        self.received += 1;
+        self.ignored[why as usize] += 1;
     }
 
     pub(super) const fn reject(&mut self, why: &Unusable<AsyncIgnored>) {

@@ -293,6 +293,11 @@ impl AsyncSession {
         (&self.weights, self.version)
     }
 
+    /// Has the next request sent soon.
+    pub fn ask_soon(&mut self, now: Duration) {
+        self.member.ask_soon(now);
+    }
+
     /// Whether the worker has begun to leave, or has left.
     #[must_use]
     pub fn is_leaving(&self) -> bool {

@@ -3,14 +3,18 @@
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::path::Path;
 use std::time::Instant;
 
 use core::time::Duration;
 
 use nix::poll::PollFlags;
+use pascaline_seal::{KeyError, LONGER, Protection};
 
 use super::handshake::handshake;
 use super::reach::Asker;
+use super::sealing::Sealing;
+use super::seals::Seals;
 use super::socket::{BATCH, Socket};
 use super::transfer::transient;
 use super::worker::{session_number, unix_ns};
@@ -58,6 +62,8 @@ pub struct AsyncConfig {
     pub notice: Option<Notice>,
     /// As [`Config::interrupt`].
     pub interrupt: Option<Interrupt>,
+    /// As [`Config::seals`].
+    pub seals: Option<Seals>,
 }
 
 impl AsyncConfig {
@@ -81,7 +87,17 @@ impl AsyncConfig {
             linger: Duration::from_millis(500),
             notice: None,
             interrupt: None,
+            seals: None,
         }
+    }
+
+    /// With the key of a job whose packets are sealed: as [`Config::sealed`].
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn sealed(self, file: &Path, protection: Protection) -> Result<Self, KeyError> {
+        let seals = Seals::read(file, (self.job, self.rank), 1, protection)?;
+        Ok(Self { seals: Some(seals), ..self })
     }
 
     /// Payload bytes of the model, as a Join has them: in multiples of 8.
@@ -101,7 +117,8 @@ impl AsyncConfig {
         let begun = Instant::now();
         let &Self { job, rank, ranks, bind, dscp, notice, interrupt, join_deadline: limit, .. } = self;
         let identity = Identity { job, rank, ranks, payload: 0 };
-        let asker = Asker { identity, bind, dscp, limit, notice, interrupt, holder: None };
+        let holder = self.seals.as_ref().and_then(|seals| seals.holder(job).cloned());
+        let asker = Asker { identity, bind, dscp, limit, notice, interrupt, holder };
         let mut name = self.name();
         name.keep(bind.map(|bind| bind.is_ipv4()));
         let appliance = asker.find(&name)?;
@@ -109,8 +126,14 @@ impl AsyncConfig {
         Ok(Self { appliance, others: Vec::new(), join_deadline, ..self.clone() })
     }
 
+    /// The most floats of a model with this MTU.
+    fn most_floats(&self, mtu: usize) -> usize {
+        let seal = self.seals.as_ref().map_or(0, |_| LONGER);
+        most_floats(mtu.saturating_sub(seal), self.appliance.is_ipv6())
+    }
+
     fn check(&self) -> Result<u16, AsyncJoinError> {
-        let jumbo = most_floats(JUMBO_MTU, self.appliance.is_ipv6());
+        let jumbo = self.most_floats(JUMBO_MTU);
         let too_large = |limit, mtu| AsyncJoinError::ModelTooLarge { floats: self.floats, limit, mtu, jumbo };
         if self.floats > jumbo {
             return Err(too_large(jumbo, JUMBO_MTU));
@@ -180,6 +203,8 @@ pub struct AsyncWorker {
     origin: Instant,
     buffer: Vec<u8>,
     linger: Duration,
+    /// Its end of the path, if packets are sealed.
+    sealing: Option<Sealing>,
 }
 
 impl core::fmt::Debug for AsyncWorker {
@@ -198,13 +223,12 @@ impl AsyncWorker {
         let config = &config.settled()?;
         let io = |what| move |source| JoinError::Io { what, source };
         let longest = pascaline_wire::header::LEN + usize::from(payload) + pascaline_wire::trailer::MAX_LEN;
-        let mut buffer = vec![0; longest.max(512)];
+        let mut buffer = vec![0; longest.max(512) + LONGER];
         let socket = Socket::open(config.bind, config.appliance).map_err(io("cannot open a UDP socket"))?;
         socket.set_dscp(config.dscp).map_err(io("cannot set the DSCP"))?;
         socket.make_room(buffer.len() * usize::from(MOST_OUTSTANDING));
         if let Some(mtu) = socket.path_mtu() {
-            let ipv6 = config.appliance.is_ipv6();
-            let (limit, jumbo) = (most_floats(mtu, ipv6), most_floats(JUMBO_MTU, ipv6));
+            let (limit, jumbo) = (config.most_floats(mtu), config.most_floats(JUMBO_MTU));
             if config.floats > limit {
                 return Err(AsyncJoinError::ModelTooLarge { floats: config.floats, limit, mtu, jumbo });
             }
@@ -212,10 +236,14 @@ impl AsyncWorker {
         let AsyncConfig { job, rank, ranks, .. } = *config;
         let origin = Instant::now();
         let identity = Identity { job, rank, ranks, payload };
-        let join = Join::new(identity, session_number(), 1, Duration::ZERO, config.join_deadline);
+        let number = session_number();
+        let join = Join::new(identity, number, 1, Duration::ZERO, config.join_deadline);
         let mut join = join.at(config.appliance);
         let hooks = (config.notice, config.interrupt);
-        let membership = handshake((&socket, &[]), (&mut join, &mut []), None, origin, &mut buffer, hooks)
+        let key = config.seals.as_ref().and_then(|seals| Some((seals.holder(job)?, seals.key_file(job))));
+        let mut sealing = key.map(|key| Sealing::new(key, number, Duration::ZERO));
+        let ends = (&mut join, &mut [][..]);
+        let membership = handshake((&socket, &[]), ends, sealing.as_mut(), origin, &mut buffer, hooks)
             .map_err(io("cannot use the UDP socket"))?
             .map_err(|failure| JoinError::Failed {
                 appliance: config.appliance,
@@ -230,8 +258,11 @@ impl AsyncWorker {
             patience: config.patience,
         };
         let session = AsyncSession::new(membership, settings, initial);
-        buffer.resize(session.longest(), 0);
-        Ok(Self { socket, session, origin, buffer, linger: config.linger })
+        buffer.resize(session.longest() + LONGER, 0);
+        if let Some(sealing) = &mut sealing {
+            sealing.make_room(session.longest());
+        }
+        Ok(Self { socket, session, origin, buffer, linger: config.linger, sealing })
     }
 
     /// Offers an update that has been generated just now, and returns at once.
@@ -307,8 +338,18 @@ impl AsyncWorker {
         for _ in 0..4 * BATCH {
             match transient(self.socket.receive(&mut self.buffer)) {
                 Ok(Some(length)) => {
-                    let end = self.session.handle_datagram(self.origin.elapsed(), &self.buffer[..length]);
-                    left = left.or(end);
+                    let now = self.origin.elapsed();
+                    let opened = match &mut self.sealing {
+                        Some(sealing) => sealing.open(now, &mut self.buffer[..length]),
+                        None => Ok(length),
+                    };
+                    match opened {
+                        Ok(length) => {
+                            let end = self.session.handle_datagram(now, &self.buffer[..length]);
+                            left = left.or(end);
+                        }
+                        Err(why) => self.session.counters_mut().unopened(why),
+                    }
                 }
                 Ok(None) => break,
                 Err(_) => {
@@ -322,8 +363,14 @@ impl AsyncWorker {
     }
 
     fn flush(&mut self) {
+        let now = self.origin.elapsed();
+        if self.sealing.as_mut().is_some_and(|sealing| sealing.renew(now)) {
+            self.session.ask_soon(now);
+        }
         while let Ok(Some(length)) = self.session.poll_transmit(self.origin.elapsed(), &mut self.buffer) {
-            match transient(self.socket.send(&self.buffer[..length])) {
+            let plain = &self.buffer[..length];
+            let datagram = self.sealing.as_mut().map_or(plain, |sealing| sealing.seal(plain));
+            match transient(self.socket.send(datagram)) {
                 Ok(Some(_)) => {}
                 Ok(None) => self.session.counters_mut().not_sent += 1,
                 Err(_) => self.session.counters_mut().unreachable += 1,

@@ -13,10 +13,10 @@ use pascaline_wire::header::{Flags, Header, Kind, Own};
 use super::{RANKS, Rank, fed, join, secret, spec};
 use crate::common::appliance::{Bench, Plan};
 
-const UDP_PORT: u16 = 16421;
+pub(super) const UDP_PORT: u16 = 16421;
 
 /// The host of a server, behind the ranks' port.
-fn host() -> Worker {
+pub(super) fn host() -> Worker {
     Worker {
         mac: Mac([2, 0, 0, 0, 0, 200]),
         address: Address::from_v4([10, 77, 0, 200]),
@@ -42,7 +42,7 @@ fn started(protection: Protection, server: ServerMode) -> (Bench, Vec<Rank>) {
 }
 
 /// The answer to a Serve.
-fn serve(bench: &mut Bench, server: &mut Rank, cookie: u64) -> Option<(Header, Control)> {
+pub(super) fn serve(bench: &mut Bench, server: &mut Rank, cookie: u64) -> Option<(Header, Control)> {
     server.number += 1;
     let control =
         Control { number: server.number, cookie, ..Control::request(Action::Serve, server.worker.session) };
