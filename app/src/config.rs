@@ -29,6 +29,7 @@ use pascaline_queue as queue;
 use pascaline_wire::UdpPorts;
 use pascaline_wire::trailer::ACK_LEN;
 
+use accept::{HERE, Scene};
 pub(crate) use accept::{JobTerms, NewJob};
 pub(crate) use admin::{AdminConfig, AdminListen};
 pub(crate) use job::{Checkpoint, JobConfig, PsConfig, PsMode};
@@ -188,12 +189,18 @@ pub(crate) struct Config {
 impl Config {
     /// Reads and checks a file.
     pub(crate) fn load(file: &Path) -> Result<Self, ConfigError> {
-        Self::accepted(file, &Self::text(file)?, (true, false))
+        Self::accepted(file, &Self::text(file)?, HERE)
     }
 
     /// Reads and checks a file that is for another machine: those that it names are not read.
     pub(crate) fn load_elsewhere(file: &Path) -> Result<Self, ConfigError> {
-        Self::accepted(file, &Self::text(file)?, (false, false))
+        Self::accepted(file, &Self::text(file)?, Scene { here: false, ..HERE })
+    }
+
+    /// Reads and checks the appliance's file for a parameter server of another process: the keys of other
+    /// jobs than its own are not read, either.
+    pub(crate) fn load_for_server(file: &Path) -> Result<Self, ConfigError> {
+        Self::accepted(file, &Self::text(file)?, Scene { here: false, all_keys: false, ..HERE })
     }
 
     fn text(file: &Path) -> Result<String, ConfigError> {
@@ -230,15 +237,15 @@ impl Config {
 
     /// Checks the text of a file.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        Self::accepted(file, text, (true, false))
+        Self::accepted(file, text, HERE)
     }
 
     /// Checks what runs with other jobs: what is there for jobs that are gone is no mistake.
     pub(crate) fn parse_running(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        Self::accepted(file, text, (true, true))
+        Self::accepted(file, text, Scene { runs: true, ..HERE })
     }
 
-    fn accepted(file: &Path, text: &str, (here, runs): (bool, bool)) -> Result<Self, ConfigError> {
+    fn accepted(file: &Path, text: &str, scene: Scene) -> Result<Self, ConfigError> {
         let raw: raw::Raw = toml::from_str(text).map_err(|error| {
             let (place, message, remedy) = reading::told(text, &error);
             ConfigError { file: file.to_owned(), place, message, remedy, not_yet: false }
@@ -248,7 +255,7 @@ impl Config {
         // Ports that lead nowhere leave only the host itself to talk to.
         let null = |port: &raw::Port| port.device.get_ref().starts_with("net_null");
         let no_wire = raw.ports.get_ref().iter().all(|port| null(port.get_ref()));
-        accept::Accept { file, text, no_wire, here, runs }.config(raw, written)
+        accept::Accept { file, text, no_wire, scene }.config(raw, written)
     }
 
     /// An error at a value of this configuration, found when it was put to use.

@@ -228,6 +228,14 @@ impl ControlPlane {
         changed
     }
 
+    /// Gives a configured job other keys at its parent; the next turn puts that in force. False if there is
+    /// no such job, or these are its keys.
+    pub fn rekey_above(&mut self, now: Duration, job: u16, keys: Vec<pascaline_seal::Holder>) -> bool {
+        let changed = self.membership.rekey_above(now, job, keys);
+        self.changed |= changed;
+        changed
+    }
+
     /// Takes no packet of a job with the keys before the present ones any more; the next turn puts that in
     /// force. False if there are none.
     pub fn end_former_keys(&mut self, job: u16) -> bool {

@@ -44,34 +44,33 @@ pub(super) fn rekey(
 ) -> Result<String, Problem> {
     let former = site.plane.membership().with_former_keys(id);
     let behind = behind(&former);
-    let (file, fresh) = running.read_key(id)?;
+    let read = running.read_keys(id)?;
     let conflict = |error: String, remedy: String| Err(Problem::new(StatusCode::CONFLICT, error, remedy));
-    let is_new = fresh.is_some();
-    match fresh {
-        Some(_) if !former.is_empty() && !at_once => {
-            let error = format!("job {id}: {behind} the key before the one in force");
-            let remedy = format!(
-                "give them the file of that one first, or refuse them with `pascaline job rekey {id} --now`"
-            );
-            return conflict(error, remedy);
-        }
-        Some(fresh) => running.use_key(site.now, id, fresh, site.plane),
-        None if former.is_empty() && !at_once => {
-            let error = format!("job {id}: {file} has the key that is in force");
-            return conflict(error, "replace it by the file of another key first".to_owned());
-        }
-        None => {}
+    let (files, new, above) = (read.files.clone(), read.keys.is_some(), read.above.is_some());
+    if new && !former.is_empty() && !at_once {
+        let error = format!("job {id}: {behind} the key before the one in force");
+        let remedy = format!(
+            "give them the file of that one first, or refuse them with `pascaline job rekey {id} --now`"
+        );
+        return conflict(error, remedy);
     }
+    if !(new || above || at_once) && former.is_empty() {
+        let error = format!("job {id}: {files} has the key that is in force");
+        return conflict(error, "replace it by the file of another key first".to_owned());
+    }
+    running.use_keys(site.now, id, read, site.plane);
     let done = if at_once {
         site.plane.end_former_keys(id);
-        format!("job {id} takes packets with the key in {file} only")
-    } else if is_new {
+        format!("job {id} takes packets with the key in {files} only")
+    } else if new {
         format!(
-            "job {id} has the key in {file}, and takes the one before until all ranks use this: now put it \
+            "job {id} has the key in {files}, and takes the one before until all ranks use this: now put it \
              where they have theirs"
         )
+    } else if above {
+        format!("job {id} uses the key in {files} as soon as its parent does")
     } else {
-        format!("job {id} has the key in {file}; {behind} the one before")
+        format!("job {id} has the key in {files}; {behind} the one before")
     };
     info!(job = id, "{done}");
     Ok(done)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use pascaline_pipelines::ControlPlane;
 use pascaline_pipelines::membership::Reconfigured;
-use pascaline_seal::JobKeys;
+use pascaline_seal::{Holder, JobKeys};
 use pascaline_shared::guarded::{FilePlace, Problem};
 
 use super::jobs;
@@ -19,6 +19,17 @@ use crate::config::{Config, ConfigError, JobConfig};
 fn in_file(error: &ConfigError) -> Problem {
     let place = error.place().map(|(line, column)| FilePlace { line, column });
     Problem { place, ..Problem::unprocessable(error.message(), error.remedy()) }
+}
+
+/// The keys of a job as its files have them now.
+#[derive(Debug)]
+pub(super) struct ReadKeys {
+    /// The files, for people.
+    pub(super) files: String,
+    /// Those of its packets, if they are others than in force.
+    pub(super) keys: Option<Arc<JobKeys>>,
+    /// Those of this appliance at the parent, likewise.
+    pub(super) above: Option<Vec<Holder>>,
 }
 
 /// The configuration of the start, and the one in force.
@@ -92,28 +103,47 @@ impl Running {
         self.adopt(now, self.rewritten(&written)?, plane)
     }
 
-    /// Reads the key of a job again: where it is, and the key if it is another one.
+    /// Reads the keys of a job again.
     ///
     /// # Errors
-    /// There is no such job, its packets are not sealed, or the key is refused.
-    pub(super) fn read_key(&self, id: u16) -> Result<(String, Option<Arc<JobKeys>>), Problem> {
+    /// There is no such job, its packets are not sealed, or a key is refused.
+    pub(super) fn read_keys(&self, id: u16) -> Result<ReadKeys, Problem> {
         self.configured(&JobKey::Number(id))?;
-        let mut again = self.rewritten(&self.config.written)?.jobs.into_iter();
-        let read = again.find(|job| job.spec.id == id).and_then(|job| job.key_file.zip(job.spec.keys));
-        let Some((file, keys)) = read else {
+        let of = |jobs: Vec<JobConfig>| jobs.into_iter().find(|job| job.spec.id == id);
+        let (again, own) = (of(self.rewritten(&self.config.written)?.jobs), of(self.config.jobs.clone()));
+        let files = |job: &JobConfig| {
+            let files: Vec<String> = [&job.key_file, &job.parent_key_file]
+                .into_iter()
+                .flatten()
+                .map(|file| file.display().to_string())
+                .collect();
+            (!files.is_empty()).then(|| files.join(" and "))
+        };
+        let Some((again, own, files)) = again.zip(own).and_then(|(again, own)| {
+            let files = files(&again)?;
+            Some((again, own, files))
+        }) else {
             let error = format!("job {id}: its packets are not sealed");
             return Err(Problem::new(StatusCode::CONFLICT, error, "set `security` and `key_file` of it"));
         };
-        let own = self.config.jobs.iter().find(|job| job.spec.id == id);
-        let differs = own.is_none_or(|own| own.spec.keys.as_ref() != Some(&keys));
-        Ok((file.display().to_string(), differs.then_some(keys)))
+        Ok(ReadKeys {
+            files,
+            keys: again.spec.keys.filter(|keys| own.spec.keys.as_ref() != Some(keys)),
+            above: Some(again.spec.keys_above).filter(|keys| own.spec.keys_above != *keys),
+        })
     }
 
-    /// Has a job use a key that [`read_key`](Self::read_key) has given.
-    pub(super) fn use_key(&mut self, now: Duration, id: u16, keys: Arc<JobKeys>, plane: &mut ControlPlane) {
-        plane.rekey(now, id, Arc::clone(&keys));
+    /// Has a job use the keys that [`read_keys`](Self::read_keys) has given.
+    pub(super) fn use_keys(&mut self, now: Duration, id: u16, read: ReadKeys, plane: &mut ControlPlane) {
         for job in self.config.jobs.iter_mut().filter(|job| job.spec.id == id) {
-            job.spec.keys = Some(Arc::clone(&keys));
+            if let Some(keys) = &read.keys {
+                plane.rekey(now, id, Arc::clone(keys));
+                job.spec.keys = Some(Arc::clone(keys));
+            }
+            if let Some(keys) = &read.above {
+                plane.rekey_above(now, id, keys.clone());
+                job.spec.keys_above.clone_from(keys);
+            }
         }
     }
 

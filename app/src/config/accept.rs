@@ -75,11 +75,22 @@ pub(super) struct Accept<'a> {
     pub(super) text: &'a str,
     /// No port leads anywhere.
     pub(super) no_wire: bool,
+    pub(super) scene: Scene,
+}
+
+/// Where a file is read, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scene {
     /// The files that it names are on this machine.
     pub(super) here: bool,
     /// All but the jobs is in force already: some of it may be for jobs that are gone.
     pub(super) runs: bool,
+    /// So are the keys of all jobs, not only of those with a parameter server of another process.
+    pub(super) all_keys: bool,
 }
+
+/// On the appliance's machine, before it starts.
+pub(super) const HERE: Scene = Scene { here: true, runs: false, all_keys: true };
 
 /// What the jobs do not share is set apart for regions.
 fn reserving(pool: PoolConfig, shared_sets: usize) -> PoolConfig {

@@ -20,6 +20,8 @@ pub(crate) struct JobConfig {
     pub(crate) spec: JobSpec,
     /// Where the key is that its packets are sealed with, if they are.
     pub(crate) key_file: Option<PathBuf>,
+    /// That of its keys at its parent.
+    pub(crate) parent_key_file: Option<PathBuf>,
     /// Where SwitchML's clients register, if its workers are such.
     pub(crate) controller: Option<Located<SocketAddr>>,
 }

@@ -64,7 +64,7 @@ pub(crate) struct PsArgs {
 /// Runs the command.
 pub(crate) fn run(args: &PsArgs) -> anyhow::Result<ExitCode> {
     // The file of `verify` is the appliance's business, and may be on its machine alone.
-    let config = Config::load_elsewhere(&args.config)?;
+    let config = Config::load_for_server(&args.config)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("installing a signal handler")?;

@@ -114,8 +114,19 @@ impl Membership {
     /// Gives a configured job other keys, which protect as those before: beside these, until all ranks use
     /// them. False if there is no such job, or these are its keys.
     pub fn rekey(&mut self, now: Duration, job: u16, keys: Arc<JobKeys>) -> bool {
+        self.respecify(now, job, |spec| spec.keys = Some(keys))
+    }
+
+    /// Gives a configured job other keys at its parent and each backup, to be used once the parent has them.
+    /// False if there is no such job, or these are its keys.
+    pub fn rekey_above(&mut self, now: Duration, job: u16, keys: Vec<Holder>) -> bool {
+        self.respecify(now, job, |spec| spec.keys_above = keys)
+    }
+
+    fn respecify(&mut self, now: Duration, job: u16, change: impl FnOnce(&mut JobSpec)) -> bool {
         let Some(job) = self.jobs.get_mut(&job).filter(|job| job.founder.is_none()) else { return false };
-        let spec = JobSpec { keys: Some(keys), ..JobSpec::clone(&job.spec) };
+        let mut spec = JobSpec::clone(&job.spec);
+        change(&mut spec);
         job.reconfigure(now, spec).is_some()
     }
 

@@ -151,6 +151,7 @@ impl Accept<'_> {
             name: job.name.as_ref().map_or_else(|| format!("job{id}"), |name| name.get_ref().clone()),
             spec,
             key_file,
+            parent_key_file: None,
             controller: job
                 .switchml
                 .as_ref()

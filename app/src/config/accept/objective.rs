@@ -27,8 +27,8 @@ impl Accept<'_> {
         admission: Option<&Spanned<raw::Admission>>,
     ) -> Checked<Config> {
         if let Some(file) = admission.and_then(|written| written.get_ref().verify.as_ref()) {
-            let useless = self.runs && config.jobs.iter().all(|job| !job.updates());
-            if self.here && !useless {
+            let useless = self.scene.runs && config.jobs.iter().all(|job| !job.updates());
+            if self.scene.here && !useless {
                 self.objectives(&mut config, file)?;
             }
             config.verified = Some(file.get_ref().into());

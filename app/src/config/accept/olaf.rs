@@ -123,7 +123,7 @@ impl Accept<'_> {
 
     /// Refuses queues that no job would send updates to.
     pub(super) fn queues_are_used(&self, ports: &[Spanned<raw::Port>], jobs: &[JobConfig]) -> Checked<()> {
-        if self.runs || jobs.iter().any(|job| job.updates()) {
+        if self.scene.runs || jobs.iter().any(|job| job.updates()) {
             return Ok(());
         }
         match ports.iter().find_map(|port| port.get_ref().queue.as_ref()) {

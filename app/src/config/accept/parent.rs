@@ -98,7 +98,7 @@ impl Accept<'_> {
                 let backup = self.above(job, written.get_ref(), Some(&parent), (ports, own))?;
                 job.spec.backups.push(backup);
             }
-            job.spec.keys_above = self.keys_above(table, &job.spec)?;
+            (job.parent_key_file, job.spec.keys_above) = self.keys_above(table, &job.spec)?;
         }
         Ok(jobs)
     }

@@ -20,7 +20,7 @@ impl Accept<'_> {
         let (Some(protection), Some(written)) = (protection(job.security.as_ref()), &job.security) else {
             return self.no_key(job.key_file.as_ref()).map(|()| None);
         };
-        if !(self.here || outside) {
+        if !(self.scene.all_keys || outside) {
             return Ok(None);
         }
         let id = *job.id.get_ref();
@@ -34,14 +34,19 @@ impl Accept<'_> {
         Ok(Some((file, Arc::new(JobKeys::new(&secret, id, protection)))))
     }
 
-    /// The keys of this appliance at the job's parent and at each backup, if packets to them are sealed.
-    pub(super) fn keys_above(&self, table: &Spanned<Parent>, job: &JobSpec) -> Checked<Vec<Holder>> {
+    /// The keys of this appliance at the job's parent and at each backup, and their file, if packets to them
+    /// are sealed.
+    pub(super) fn keys_above(
+        &self,
+        table: &Spanned<Parent>,
+        job: &JobSpec,
+    ) -> Checked<(Option<PathBuf>, Vec<Holder>)> {
         let parent = table.get_ref();
         let (Some(protection), Some(written)) = (protection(parent.security.as_ref()), &parent.security)
         else {
             self.no_key(parent.key_file.as_ref())?;
             return match &job.keys {
-                None => Ok(Vec::new()),
+                None => Ok((None, Vec::new())),
                 Some(keys) => {
                     let name = keys.protection().name();
                     let message =
@@ -52,8 +57,8 @@ impl Accept<'_> {
                 }
             };
         };
-        if !self.here {
-            return Ok(Vec::new());
+        if !self.scene.all_keys {
+            return Ok((None, Vec::new()));
         }
         let (file, at) = match &parent.key_file {
             Some(file) => (PathBuf::from(file.get_ref()), Spanned::new(file.span(), ())),
@@ -64,7 +69,8 @@ impl Accept<'_> {
         };
         let ranks = job.parent.iter().chain(&job.backups).map(|parent| parent.rank);
         let keys = ranks.map(|rank| Holder::read(&file, job.id, rank, protection));
-        keys.collect::<Result<_, _>>().map_err(|error| self.unusable(&at, &error))
+        let keys = keys.collect::<Result<_, _>>().map_err(|error| self.unusable(&at, &error))?;
+        Ok((Some(file), keys))
     }
 
     /// Nothing is sealed: then there is no key either.

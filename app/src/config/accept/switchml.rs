@@ -33,7 +33,7 @@ impl Accept<'_> {
         let Some(table) = &job.switchml else {
             return Err(self.error(&job.id, "no [jobs.switchml]", "add it"));
         };
-        if self.here && cfg!(not(feature = "switchml")) {
+        if self.scene.here && cfg!(not(feature = "switchml")) {
             return Err(self.error(table, left_out::SWITCHML, left_out::REMEDY));
         }
         self.within(Some(&job.fan_in), 0, 1, MOST_WORKERS, "fan_in")?;

@@ -31,7 +31,7 @@ impl Accept<'_> {
             return Ok(Settings { combined, ..Settings::default() });
         };
         let raw::Ps { rule, learning_rate, half_age, weights_to, reward_memory, checkpoint, .. } = table;
-        if !self.runs && jobs.iter().all(|job| !job.updates()) {
+        if !self.scene.runs && jobs.iter().all(|job| !job.updates()) {
             let keys = [
                 ("rule", rule.as_ref().map(Spanned::span)),
                 ("learning_rate", learning_rate.as_ref().map(Spanned::span)),
