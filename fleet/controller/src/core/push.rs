@@ -11,6 +11,8 @@ use crate::tree::{Node, Tree};
 
 /// The keys of a job in an appliance's answer that a tree decides.
 const TOLD: [&str; 3] = ["name", "fan_in", "members"];
+/// The keys of a job that hold for its packets between appliances as well.
+const SEALED: [&str; 2] = ["security", "key_file"];
 
 impl Core {
     /// An appliance has answered.
@@ -182,7 +184,11 @@ impl Core {
             let members = hosts.map(|host| self.network.hosts[host].address.to_string());
             body.insert("members".to_owned(), members.collect());
         }
-        if let Some(parent) = self.parent(tree, node, appliance) {
+        if let Some(mut parent) = self.parent(tree, node, appliance) {
+            // Any of its appliances may be above any other, so all have one key.
+            for key in SEALED {
+                job.terms.get(key).into_iter().for_each(|value| parent[key] = value.clone());
+            }
             body.insert("parent".to_owned(), parent);
         }
         Some(Value::Object(body))
@@ -235,7 +241,7 @@ fn change(mut wanted: Value, told: Option<&Value>) -> Value {
     withdraw(&mut wanted, told);
     clear(&mut wanted, ["parent", "members"].into_iter());
     if wanted["parent"].is_object() {
-        clear(&mut wanted["parent"], ["port", "backups", "via"].into_iter());
+        clear(&mut wanted["parent"], ["port", "backups", "via"].into_iter().chain(SEALED));
     }
     wanted
 }

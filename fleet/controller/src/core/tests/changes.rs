@@ -191,3 +191,26 @@ fn no_appliance_is_told_of_a_tree_before_the_store_has_it() {
     world.run(STEP);
     world.check();
 }
+
+/// What seals a job's packets holds between its appliances as well, as long as it is in the file.
+#[test]
+fn a_sealed_job_is_sealed_between_its_appliances() {
+    let key = "/etc/pascaline/job1.key";
+    let sealed = format!(", security = \"mac\", key_file = \"{key}\"");
+    let mut world = World::of(&EXAMPLE.replacen(", shared = { order = \"rank\" }", &sealed, 1));
+    world.run(Duration::from_secs(2));
+    world.check();
+    let [leaf, root] = ["leaf0-a", "spine0-a"].map(|name| world.config.network.appliance(name).unwrap());
+    let has = |of: &Value| (of["security"].clone(), of["key_file"].clone());
+    for of in [&world.jobs[leaf][&1], &world.jobs[leaf][&1]["parent"], &world.jobs[root][&1]] {
+        assert_eq!(has(of), (json!("mac"), json!(key)));
+    }
+    assert_eq!(world.jobs[root][&1].get("parent"), None);
+    world.config = World::of(EXAMPLE).config;
+    world.restart();
+    world.run(Duration::from_secs(2));
+    world.check();
+    for of in [&world.jobs[leaf][&1], &world.jobs[leaf][&1]["parent"]] {
+        assert_eq!(has(of), (Value::Null, Value::Null));
+    }
+}
