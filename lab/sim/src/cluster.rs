@@ -5,6 +5,7 @@
 
 mod ledger;
 mod plan;
+mod seals;
 
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -21,6 +22,7 @@ use crate::random::Random;
 use crate::violation::Violation;
 use crate::wheel::{Alarm, nanos};
 use ledger::Ledger;
+use seals::{Seals, session};
 
 pub(crate) use plan::ClusterPlan;
 
@@ -51,6 +53,7 @@ pub(crate) struct Cluster {
     pub(crate) hosts: Vec<Host>,
     members: Vec<Member>,
     server: AsyncServer,
+    seals: Option<Seals>,
     ledger: Ledger,
     next_serve: u64,
     /// When each host is going to be woken.
@@ -67,7 +70,7 @@ impl Cluster {
         let join = |rank| {
             let identity = Identity { job: plan.id, rank, ranks: plan.ranks, payload: plan.payload() };
             let deadline = Duration::from_nanos(plan.deadline);
-            Join::new(identity, 1000 + u64::from(rank), 1, Duration::ZERO, deadline)
+            Join::new(identity, session(rank), 1, Duration::ZERO, deadline)
         };
         let member = |rank| Member { stage: Stage::Joining(join(rank)), next_push: 0, sent: 0 };
         Self {
@@ -76,6 +79,7 @@ impl Cluster {
             hosts,
             members: (0..plan.ranks).map(member).collect(),
             server: AsyncServer::new(plan.training()),
+            seals: Seals::new(plan),
             ledger: Ledger::new(plan.floats, plan.ranks),
             next_serve: 0,
             acknowledged: 0,
@@ -96,6 +100,11 @@ impl Cluster {
         frame: &[u8],
     ) -> Result<(), Violation> {
         let Some(datagram) = self.hosts.get(at).and_then(|host| host.receive(frame)) else { return Ok(()) };
+        let opened = match &mut self.seals {
+            Some(seals) => seals.open(at, datagram),
+            None => Some(datagram.to_vec()),
+        };
+        let Some(datagram) = &opened else { return Ok(()) };
         if at == self.members.len() {
             self.serve(now, unix_ns, datagram);
             return Ok(());
@@ -222,44 +231,51 @@ impl Cluster {
     }
 
     fn outgoing(&mut self, at: usize, now: Duration) -> Vec<Vec<u8>> {
-        let (Some(member), Some(host)) = (self.members.get_mut(at), self.hosts.get(at)) else {
-            return Vec::new();
-        };
-        let mut frames = Vec::new();
+        let Some(member) = self.members.get_mut(at) else { return Vec::new() };
+        let mut datagrams = Vec::new();
         match &mut member.stage {
             Stage::Joining(join) => {
-                while let Some((head, body)) = join.poll_transmit(now).and_then(<[u8]>::split_first_chunk) {
-                    frames.push(host.send(head, body));
+                while let Some(request) = join.poll_transmit(now) {
+                    datagrams.push(request.to_vec());
                 }
             }
             Stage::Training(session) | Stage::Leaving(session) => {
                 let mut room = vec![0; session.longest()];
                 while let Ok(Some(len)) = session.poll_transmit(now, &mut room) {
-                    if let Some((head, body)) = room[..len].split_first_chunk() {
-                        frames.push(host.send(head, body));
-                    }
+                    datagrams.push(room[..len].to_vec());
                 }
             }
             Stage::Over => {}
         }
-        frames
+        self.frames(at, datagrams)
+    }
+
+    /// A host's datagrams, sealed if the job's are.
+    fn frames(&mut self, at: usize, datagrams: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        let Self { hosts, seals, .. } = self;
+        let frame = |datagram: Vec<u8>| {
+            let datagram = match seals {
+                Some(seals) => seals.seal(at, datagram),
+                None => datagram,
+            };
+            let (head, body) = datagram.split_first_chunk::<{ header::LEN }>()?;
+            Some(hosts.get(at)?.send(head, body))
+        };
+        datagrams.into_iter().filter_map(frame).collect()
     }
 
     fn server_turn(&mut self, now: u64) -> Vec<Vec<u8>> {
-        let Some(host) = self.hosts.last() else { return Vec::new() };
-        let mut frames = Vec::new();
+        let mut datagrams = Vec::new();
         if self.next_serve <= now {
             self.next_serve = now + SERVE_EVERY;
-            let serve = Control::request(Action::Serve, 1).to_bytes();
-            frames.push(host.send(&serve_header(self.plan.id).to_bytes(), &serve));
+            let serve = Control::request(Action::Serve, session(SERVER_RANK)).to_bytes();
+            datagrams.push([&serve_header(self.plan.id).to_bytes()[..], &serve].concat());
         }
         let mut datagram = Vec::new();
         while self.server.next_reply(&mut datagram) {
-            if let Some((head, body)) = datagram.split_first_chunk::<{ header::LEN }>() {
-                frames.push(host.send(head, body));
-            }
+            datagrams.push(datagram.clone());
         }
-        frames
+        self.frames(self.members.len(), datagrams)
     }
 
     /// When a host has something to do by itself; `None` for never.
@@ -278,11 +294,17 @@ impl Cluster {
 
     /// A datagram leaves an appliance for a host.
     pub(crate) fn departs(&mut self, at: usize, datagram: &[u8]) -> Result<(), Violation> {
-        let Some((header, body)) = Header::parse(datagram).ok().filter(|_| at == self.members.len()) else {
+        if at != self.members.len() {
             return Ok(());
-        };
-        let (job, rank) = (self.plan.id, header.rank);
-        self.ledger.departs(&header, body).map_err(|why| Violation::WrongModel { job, rank, why })
+        }
+        let opened = self.seals.as_mut().map(|seals| seals.observe(datagram));
+        for datagram in opened.unwrap_or_else(|| vec![datagram.to_vec()]) {
+            let Ok((header, body)) = Header::parse(&datagram) else { continue };
+            let (job, rank) = (self.plan.id, header.rank);
+            let departs = self.ledger.departs(&header, body);
+            departs.map_err(|why| Violation::WrongModel { job, rank, why })?;
+        }
+        Ok(())
     }
 
     /// A worker's weights must be ones that the server has had, and its counters must add up.

@@ -167,6 +167,7 @@ impl Plan {
         let mut keys = Random::new(random.clone().next() ^ KEYS);
         let mut plan = Self::draw(random);
         plan.jobs.iter_mut().for_each(|job| job.seal(protection));
+        plan.cluster.iter_mut().for_each(|cluster| cluster.sealed = Some(protection));
         plan.upsets.extend(upset::draw_keys(&mut keys, &plan.jobs));
         plan
     }

@@ -2,10 +2,12 @@
 
 use core::num::NonZeroU64;
 use core::time::Duration;
+use std::sync::Arc;
 
 use pascaline_pipelines::PortQueue;
 use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
 use pascaline_ps::asynchronous::{Rule, Settings as Training};
+use pascaline_seal::Protection;
 use pascaline_worker::asynchronous::Policy;
 
 use crate::host::Host;
@@ -34,6 +36,8 @@ pub(crate) struct ClusterPlan {
     pub(crate) forsaken: bool,
     /// For what a worker does, in nanoseconds.
     pub(super) deadline: u64,
+    /// How its packets are protected, if they are sealed.
+    pub(crate) sealed: Option<Protection>,
 }
 
 impl ClusterPlan {
@@ -59,6 +63,7 @@ impl ClusterPlan {
             queue,
             forsaken: false,
             deadline: DEADLINE,
+            sealed: None,
         }
     }
 
@@ -100,6 +105,7 @@ impl ClusterPlan {
             kind: JobKind::Updates { server },
             dead_after: None,
             admitted: admitted.then_some(listed),
+            keys: self.keys().map(Arc::new),
             ..JobSpec::new(self.id, self.ranks)
         }
     }

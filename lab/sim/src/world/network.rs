@@ -63,9 +63,7 @@ impl World<'_> {
 
     /// Shows the attacker a frame of a sealed job. It sends one of its own then, perhaps.
     fn show(&mut self, way: Way, number: usize, bytes: &[u8]) {
-        let node = self.plan.node_of(number);
-        // No two have one: each has keys of its own.
-        let life = self.nodes.get(node).map_or(0, |one| one.life << 16 | node as u64);
+        let life = self.life_of(self.plan.node_of(number));
         let worker = self.workers.get(number);
         let Some((worker, datagram)) = worker.zip(datagram(bytes)) else { return };
         let Some((_, session)) = worker.sealed else { return };
@@ -85,6 +83,30 @@ impl World<'_> {
                 };
                 self.wheel.push(at, what);
             }
+        }
+    }
+
+    /// A number of an appliance's life, which no other appliance has: each has keys of its own.
+    fn life_of(&self, node: usize) -> u64 {
+        self.nodes.get(node).map_or(0, |one| one.life << 16 | node as u64)
+    }
+
+    /// Shows the attacker a frame between two appliances. It sends one that is as long then, perhaps.
+    fn show_across(&mut self, from: usize, to: usize, up: bool, bytes: &[u8]) {
+        let sealed = self.plan.jobs.iter().any(|job| job.sealed.is_some());
+        let Some(seen) = datagram(bytes).filter(|_| sealed) else { return };
+        // What goes up has numbers of the appliance's life, whatever the session.
+        let (way, life) = (if up { Way::Up } else { Way::Down }, self.life_of(from));
+        match self.attacker.see(way, (life, life), seen) {
+            Err(found) => self.found = self.found.take().or(Some(found)),
+            Ok(Some((after, forged))) if forged.len() == seen.len() => {
+                self.reached.add(Reach::Forged, 1);
+                let mut bytes = bytes.to_vec();
+                let at = bytes.len() - forged.len();
+                bytes[at..].copy_from_slice(&forged);
+                self.wheel.push(self.now + after, What::Across { node: to, bytes });
+            }
+            Ok(_) => {}
         }
     }
 
@@ -176,6 +198,7 @@ impl World<'_> {
     fn send_across(&mut self, from: usize, to: usize, mut bytes: Vec<u8>) {
         self.saboteur.tamper_across(&mut bytes, &mut self.random);
         let up = self.plan.tree.as_ref().is_some_and(|tree| tree.is_above(to, from));
+        self.show_across(from, to, up, &bytes);
         let links = if up { &mut self.climbing } else { &mut self.descending };
         let Some(link) = links.get_mut(if up { from } else { to }) else { return };
         for arrival in link.send(self.now, bytes, &mut self.random, &mut self.faults) {
