@@ -48,14 +48,17 @@ def whole(
     slots: int = 4096,
     device: str = DEVICE,
     group: str = "",
+    sealed: Tables | None = None,
     **dataplane: Any,
 ) -> Tables:
     """Its tables, by default with a rank for each worker; a region of the job is twice the window.
 
-    `group`: the multicast group that results go to. `dataplane`: further keys of that table.
+    `group`: the multicast group that results go to. `sealed`: the job's keys if its packets are sealed.
+    `dataplane`: further keys of that table.
     """
     members = [shaped.address(rank) for rank in range(ranks or len(network.workers))]
     job = {"id": JOB, "name": "bench", "fan_in": len(members), "window": window, "members": members}
+    job |= sealed or {}
     return {
         **base(network.appliance, shaped.APPLIANCE, **{"longest_nap": "50us", **dataplane}),
         "ports": [port("p0", device, network.mtu)],

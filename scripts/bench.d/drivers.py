@@ -10,7 +10,7 @@ from typing import Any
 import programs
 import shaped
 from appliance_shaped import DEVICE, JOB, UDP_PORT, running
-from configuration import cores
+from configuration import Tables, cores
 from context import Context
 from netns import shown
 from process import Child, Failure
@@ -56,14 +56,21 @@ def _worker(context: Context, network: shaped.Shaped, device: str, port: list[st
 
 
 def worker(
-    context: Context, network: shaped.Shaped, device: str, payload: int, more: Sequence[str] = ()
+    context: Context,
+    network: shaped.Shaped,
+    device: str,
+    payload: int,
+    more: Sequence[str] = (),
+    sealed: Tables | None = None,
 ) -> dict[str, Any]:
+    """With a payload of 0, the one on which it and the appliance agree."""
     words = (
         f"worker allreduce --json --appliance {shaped.APPLIANCE}:{UDP_PORT} --job {JOB} --rank 0 --ranks 1"
     )
-    words += f" --payload {payload} --bytes {BYTES} --iterations {context.pick(8, 3)}"
+    words += f" --bytes {BYTES} --iterations {context.pick(8, 3)}"
+    words += f" --payload {payload}" if payload else ""
     commands = {"worker": ([context.binary, *words.split(), *more], network.workers[0])}
-    with running(context, network, ranks=1, device=device):
+    with running(context, network, ranks=1, device=device, sealed=sealed):
         (child,) = programs.run(commands, context.files, context.stop, 120)
     report = child.said()
     if report["verified"] != len(report["seconds"]):

@@ -114,10 +114,11 @@ def test_security_has_its_goals_and_last_line() -> None:
             {"cipher": "AES-128-GCM", "bytes": 256, "tag_ns": 80.0, "encrypt_ns": 100.0},
         ],
     }  # fmt: skip
-    context, section = mock.Mock(), Section("security", "")
+    context, section, goodput = mock.MagicMock(), Section("security", ""), {"mac": 0.99}
     context.ask_lab.return_value = found
-    security.measure(context, section)
-    assert section.raw["last line"] == {key: found[key] for key in security.KEYS}
+    with mock.patch.object(security, "_goodput", return_value=goodput):
+        security.measure(context, section)
+    assert section.raw["last line"] == {key: found[key] for key in security.KEYS} | {"goodput": goodput}
     figures = {figure.name: figure for figure in section.figures}
     pool = "pool, 1 KiB, fan-in 8, cache: "
     assert [figures[pool + kind].met for kind in ("mac", "encrypt")] == [True, False]
