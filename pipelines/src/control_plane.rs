@@ -133,12 +133,11 @@ impl ControlPlane {
                 self.changed |= answer.changed;
                 let mac = self.mac(request.from.port);
                 let reply = answer.reply(&request, mac, self.membership.sealing(&request));
-                let mut replies = vec![reply];
+                self.waiting.push_back((u64::MAX, request.lcore, reply));
                 if answer.is_heard(&request) {
-                    replies.extend(answer.probe(&request, mac, self.membership.sealing(&request)));
+                    let probe = answer.probe(&request, mac, self.membership.sealing(&request));
+                    self.waiting.extend(probe.map(|probe| (u64::MAX, request.lcore, probe)));
                 }
-                let replies = replies.into_iter();
-                self.waiting.extend(replies.map(|reply| (u64::MAX, request.lcore, reply)));
             }
             turn.decided.push(Decided { request, answer });
         }

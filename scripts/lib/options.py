@@ -150,7 +150,7 @@ class Options:
     security: str = _option(
         Kind.PLAIN | Kind.TWO_LEVEL | _UPDATES, "none", ("none", "masked", *_SEALED),
         "what protects tensors: masks hide them from the appliance; seals keep hosts on the path from "
-        "forging packets (mac), and from reading them (encrypt); --json has the cost beside a run without",
+        "forging packets (mac), and from reading them (encrypt); plain allreduces --json have the cost",
     )  # fmt: skip
     payload: int = _option(
         _SUMS, 0, between(4, 9000), "tensor bytes per packet; by default as the workers agree", "BYTES"

@@ -109,27 +109,24 @@ impl Running {
     /// There is no such job, its packets are not sealed, or a key is refused.
     pub(super) fn read_keys(&self, id: u16) -> Result<ReadKeys, Problem> {
         self.configured(&JobKey::Number(id))?;
-        let of = |jobs: Vec<JobConfig>| jobs.into_iter().find(|job| job.spec.id == id);
-        let (again, own) = (of(self.rewritten(&self.config.written)?.jobs), of(self.config.jobs.clone()));
-        let files = |job: &JobConfig| {
-            let files: Vec<String> = [&job.key_file, &job.parent_key_file]
-                .into_iter()
-                .flatten()
-                .map(|file| file.display().to_string())
-                .collect();
-            (!files.is_empty()).then(|| files.join(" and "))
+        let is_it = |job: &&JobConfig| job.spec.id == id;
+        let jobs = self.rewritten(&self.config.written)?.jobs;
+        let both = jobs.iter().find(is_it).zip(self.config.jobs.iter().find(is_it));
+        let files = |(again, _): &(&JobConfig, &JobConfig)| {
+            let files = [&again.key_file, &again.parent_key_file].into_iter().flatten();
+            files.map(|file| file.display().to_string()).collect::<Vec<_>>().join(" and ")
         };
-        let Some((again, own, files)) = again.zip(own).and_then(|(again, own)| {
-            let files = files(&again)?;
-            Some((again, own, files))
-        }) else {
+        let (Some((again, own)), files) = (both, both.as_ref().map(files).unwrap_or_default()) else {
+            return Err(Problem::new(StatusCode::NOT_FOUND, format!("no job {id}"), "GET /api/v1/jobs"));
+        };
+        if files.is_empty() {
             let error = format!("job {id}: its packets are not sealed");
             return Err(Problem::new(StatusCode::CONFLICT, error, "set `security` and `key_file` of it"));
-        };
+        }
         Ok(ReadKeys {
             files,
-            keys: again.spec.keys.filter(|keys| own.spec.keys.as_ref() != Some(keys)),
-            above: Some(again.spec.keys_above).filter(|keys| own.spec.keys_above != *keys),
+            keys: again.spec.keys.clone().filter(|keys| own.spec.keys.as_ref() != Some(keys)),
+            above: Some(again.spec.keys_above.clone()).filter(|keys| own.spec.keys_above != *keys),
         })
     }
 

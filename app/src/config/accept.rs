@@ -85,7 +85,7 @@ pub(super) struct Scene {
     pub(super) here: bool,
     /// All but the jobs is in force already: some of it may be for jobs that are gone.
     pub(super) runs: bool,
-    /// So are the keys of all jobs, not only of those with a parameter server of another process.
+    /// The keys of all jobs are on this machine, not only of those with a server of another process.
     pub(super) all_keys: bool,
 }
 

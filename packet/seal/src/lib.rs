@@ -19,4 +19,4 @@ pub use key_file::KeyFile;
 pub use keys::{Holder, JobKeys, Protection, RankKeys};
 pub use member::MemberEnd;
 pub use secret::{KeyError, Secret};
-pub use shared::{Received, SharedEnd};
+pub use shared::{NUMBER_BITS, Received, SharedEnd};

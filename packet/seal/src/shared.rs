@@ -17,7 +17,7 @@ use crate::keys::{Holder, Protection, RankKeys};
 /// 2³² results, of which each of at most 256 lcores has sent its part.
 pub(crate) const ORDER: u64 = 1 << 22;
 /// Bits of a counter that number an lcore's packets; those above them are the lcore.
-pub(crate) const NUMBER_BITS: u32 = 56;
+pub const NUMBER_BITS: u32 = 56;
 
 /// A rank's end of sealed paths to one appliance.
 ///

@@ -2,7 +2,7 @@
 
 use pascaline_aggregator::Aggregate;
 use pascaline_buffer::{PacketBuf, SharedBuf};
-use pascaline_seal::LONGER;
+use pascaline_seal::{LONGER, NUMBER_BITS};
 use pascaline_telemetry::Counter;
 use pascaline_wire::header::{self, Flags, Header};
 use pascaline_wire::template::Heads;
@@ -12,9 +12,6 @@ use crate::io::{HEADER_ROOM, Io};
 use crate::jobs::hearers::Hearers;
 use crate::jobs::{Above, Job, Member};
 use crate::seals::{Sealing, Seals};
-
-/// Bits of a number below those of its lcore.
-const NUMBER_BITS: u32 = 56;
 
 impl<I: Io> Emitter<I> {
     /// The same, of this lcore: what it seals has numbers of its own.

@@ -27,8 +27,6 @@ enum Opened {
     Plain(usize),
     /// It is not as its job demands.
     Not(u16, DropReason),
-    /// It is of a parent of this job, and not as one seals it.
-    NotAbove(u16, DropReason),
 }
 
 /// Where the aggregation header of a frame for the appliance begins, how long the datagram is, its sender's
@@ -52,7 +50,7 @@ fn open(table: &JobTable, setup: &Setup, frame: &mut [u8]) -> Opened {
     let above = job.parent.as_ref().and_then(|above| above.seals.as_ref());
     if let Some(opened) = above.and_then(|seals| seals.open((ip.src, port), datagram)) {
         let plain = opened.and_then(|len| shorten(frame, &ip, len).ok_or(DropReason::Forged));
-        return plain.map_or_else(|reason| Opened::NotAbove(id, reason), Opened::Plain);
+        return plain.map_or_else(|reason| Opened::Not(id, reason), Opened::Plain);
     }
     let Some(seals) = &job.seals else { return Opened::Other };
     // What else a server sends names the rank that it is for.
@@ -97,12 +95,6 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     if let Some(job) = table.get(id) {
                         job.cells.dropped(self.number, reason);
                         self.tell_demand((port, now), job.demand().unwrap_or(0), &packet);
-                    }
-                    self.emitter.discard(packet, reason);
-                }
-                Opened::NotAbove(id, reason) => {
-                    if let Some(job) = table.get(id) {
-                        job.cells.dropped(self.number, reason);
                     }
                     self.emitter.discard(packet, reason);
                 }

@@ -14,12 +14,15 @@ use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
 use pascaline_pipelines::updates::{Fate, QueueReading};
 use pascaline_queue::Config;
 use pascaline_testkit::{Heard, JOB, UDP_PORT, Worker, bytes, port_mac, values};
-use pascaline_wire::control::{Action, SERVER_RANK, Status};
+use pascaline_wire::control::{Action, Status};
 use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::{Trailer, Update};
 
-use crate::common::appliance::{Bench, Plan, job};
+use crate::common::{
+    self,
+    appliance::{Bench, Plan, job},
+};
 
 /// The other clusters have the next numbers.
 const CLUSTERS: u16 = 3;
@@ -29,14 +32,7 @@ const SERVER_PORT: usize = 1;
 
 /// The host that the server runs on.
 fn host() -> Worker {
-    Worker {
-        mac: Mac([2, 0, 0, 0, 0, 200]),
-        address: Address::from_v4([10, 77, 0, 200]),
-        udp_port: 16421,
-        rank: SERVER_RANK,
-        fan_in: 0,
-        ..Worker::new(0, 4).at(SERVER_PORT)
-    }
+    common::server_host(SERVER_PORT)
 }
 
 /// A worker of a cluster, each with an address of its own.

@@ -1,31 +1,30 @@
 //! A parameter server whose packets are sealed: of the appliance's own process, and of another one.
 
+use std::sync::Arc;
+
 use pascaline_aggregator::{ConflictPolicy, Order};
 use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
-use pascaline_seal::Protection;
+use pascaline_seal::{Holder, JobKeys, Protection};
 use pascaline_telemetry::{Counter, DropReason};
-use pascaline_testkit::{Worker, contents};
+use pascaline_testkit::{JOB, Worker, contents};
 use pascaline_wire::Element;
 use pascaline_wire::control::{Action, Control, SERVER_RANK, Status};
-use pascaline_wire::frame::{Address, Mac};
 use pascaline_wire::header::{Flags, Header, Kind, Own};
 
 use super::{RANKS, Rank, fed, join, secret, spec};
-use crate::common::appliance::{Bench, Plan};
-
-pub(super) const UDP_PORT: u16 = 16421;
+use crate::common::{
+    self,
+    appliance::{Bench, Plan},
+};
 
 /// The host of a server, behind the ranks' port.
 pub(super) fn host() -> Worker {
-    Worker {
-        mac: Mac([2, 0, 0, 0, 0, 200]),
-        address: Address::from_v4([10, 77, 0, 200]),
-        udp_port: UDP_PORT,
-        rank: SERVER_RANK,
-        fan_in: 0,
-        session: 9999,
-        ..Worker::new(0, RANKS)
-    }
+    Worker { session: 9999, ..common::server_host(0) }
+}
+
+/// Where a job's configuration says that it is.
+pub(super) fn outside() -> ServerMode {
+    ServerMode::External { address: host().address, udp_port: host().udp_port }
 }
 
 /// A job in a pool of one slot, with a server there.
@@ -57,8 +56,7 @@ pub(super) fn serve(bench: &mut Bench, server: &mut Rank, cookie: u64) -> Option
 #[test]
 fn what_goes_to_a_server_and_comes_from_it_is_sealed() {
     for protection in Protection::ALL {
-        let at = ServerMode::External { address: host().address, udp_port: UDP_PORT };
-        let (mut bench, mut ranks) = started(protection, at);
+        let (mut bench, mut ranks) = started(protection, outside());
         // Without a seal it hears what the job demands, and is no server.
         let plain = host().control(Action::Serve);
         let told = pascaline_testkit::Heard::parse(&fed(&mut bench, [&plain])[0]).control();
@@ -108,8 +106,7 @@ fn what_goes_to_a_server_and_comes_from_it_is_sealed() {
 /// A recorded Serve does not keep a server alive that is gone.
 #[test]
 fn a_serve_that_comes_again_changes_nothing() {
-    let at = ServerMode::External { address: host().address, udp_port: UDP_PORT };
-    let (mut bench, _) = started(Protection::Mac, at);
+    let (mut bench, _) = started(Protection::Mac, outside());
     let mut server = Rank::of(host(), &secret(1), Protection::Mac);
     assert!(serve(&mut bench, &mut server, 0).is_some());
     let (number, control) = (server.number, Control::request(Action::Serve, server.worker.session));
@@ -126,13 +123,7 @@ fn a_serve_that_comes_again_changes_nothing() {
 /// Holds R14.14 of protocol.md.
 #[test]
 fn a_key_is_in_force_once_the_server_has_it_too() {
-    use std::sync::Arc;
-
-    use pascaline_seal::{Holder, JobKeys};
-    use pascaline_testkit::JOB;
-
-    let at = ServerMode::External { address: host().address, udp_port: UDP_PORT };
-    let (mut bench, mut ranks) = started(Protection::Mac, at);
+    let (mut bench, mut ranks) = started(Protection::Mac, outside());
     let mut server = Rank::of(host(), &secret(1), Protection::Mac);
     serve(&mut bench, &mut server, 0).unwrap();
     let keys = Arc::new(JobKeys::new(&secret(2), JOB, Protection::Mac));

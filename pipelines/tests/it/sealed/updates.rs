@@ -1,14 +1,14 @@
 //! Sealed updates on their way to a server, and its answers.
 
 use pascaline_pipelines::PortQueue;
-use pascaline_pipelines::membership::{JobKind, JobSpec, ServerMode};
+use pascaline_pipelines::membership::{JobKind, JobSpec};
 use pascaline_seal::Protection;
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_testkit::{Worker, bytes, values};
 use pascaline_wire::header::{Flags, Header, Kind};
 use pascaline_wire::trailer::{self, Trailer, Update};
 
-use super::server::{UDP_PORT, host, serve};
+use super::server::{host, outside, serve};
 use super::{RANKS, Rank, fed, join, secret, spec};
 use crate::common::appliance::{Bench, Plan};
 
@@ -23,8 +23,7 @@ fn about(reward: f32) -> Vec<u8> {
 #[test]
 fn updates_and_their_answers_are_sealed() {
     for protection in Protection::ALL {
-        let server = ServerMode::External { address: host().address, udp_port: UDP_PORT };
-        let job = JobSpec { kind: JobKind::Updates { server }, ..spec(protection) };
+        let job = JobSpec { kind: JobKind::Updates { server: outside() }, ..spec(protection) };
         let queue = PortQueue::default();
         let mut bench = Bench::new(&Plan { jobs: vec![job], queue, ..Plan::one_armed() });
         let mut ranks = Rank::all(protection, false);

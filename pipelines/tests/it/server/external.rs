@@ -4,26 +4,20 @@ use pascaline_aggregator::{ConflictPolicy, Policy};
 use pascaline_pipelines::membership::{SILENCE, ServerMode};
 use pascaline_telemetry::{Counter, DropReason};
 use pascaline_wire::control::{self, Action, Control, SERVER_RANK, Status};
-use pascaline_wire::frame::{Address, Mac};
+use pascaline_wire::frame::Address;
 use pascaline_wire::header::{Flags, Header, Kind, Own};
 use pascaline_wire::round;
 
 use super::{first_come, gradient, part, plan};
-use crate::common::appliance::{Bench, Plan, assert_results};
+use crate::common::{
+    self,
+    appliance::{Bench, Plan, assert_results},
+};
 use pascaline_testkit::{Heard, Worker, bytes, trailer};
-
-const UDP_PORT: u16 = 16421;
 
 /// The host that the server runs on, behind port 1.
 fn host() -> Worker {
-    Worker {
-        mac: Mac([2, 0, 0, 0, 0, 200]),
-        address: Address::from_v4([10, 77, 0, 200]),
-        udp_port: UDP_PORT,
-        rank: SERVER_RANK,
-        fan_in: 0,
-        ..Worker::new(0, 4).at(1)
-    }
+    common::server_host(1)
 }
 
 /// Four ranks behind port 0, and a server that has not registered yet.
