@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,6 +57,36 @@ def on_this_machine(appliance: pascaline.Appliance, **more: Any) -> dict[str, st
     keys = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     keys |= {"PASCALINE_URL": f"pascaline://{appliance.address}?job=1&timeout=10", "PASCALINE_JOBS": "1000"}
     return os.environ | keys | {name: str(value) for name, value in more.items()}
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    """The file of a job's key."""
+    file = tmp_path / "job.key"
+    file.write_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
+    file.chmod(0o600)
+    return str(file)
+
+
+def train_beside_gloo(appliance: pascaline.Appliance, hook: str, more: str = "") -> None:
+    """Two ranks train with a hook of PyTorch's own, and compare their weights with those over Gloo.
+
+    `more` are further keys of their URL.
+    """
+    environment = on_this_machine(appliance)
+    environment["PASCALINE_URL"] += more
+    command = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29873")
+    done = subprocess.run(
+        (sys.executable, *command, str(Path(__file__).resolve().parent / "hooks_program.py"), hook),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("right") == 2
+    assert appliance.explain(1)["bytes"]["aggregated"] > 0
 
 
 @pytest.fixture

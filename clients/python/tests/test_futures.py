@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import pascaline
-from conftest import RANKS, Groups, on_this_machine, options
+from conftest import RANKS, Groups, options, train_beside_gloo
 from pascaline import errors
 from pascaline.torch import Group
 from pascaline.torch._promises import Keepers
 
-HERE = Path(__file__).resolve().parent
 _HOOKS = (
     "allreduce_hook",
     "fp16_compress_hook",
@@ -36,18 +32,7 @@ _HOOKS = (
 def test_hooks_of_pytorch_end_with_the_weights_of_gloo(hook: str) -> None:
     """Some of them wait, inside a callback, for an operation that they begin there."""
     with pascaline.Appliance(2) as appliance:
-        command = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29873")
-        done = subprocess.run(
-            (sys.executable, *command, str(HERE / "hooks_program.py"), hook),
-            env=on_this_machine(appliance),
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        assert done.stdout.count("right") == 2
-        assert appliance.explain(1)["bytes"]["aggregated"] > 0
+        train_beside_gloo(appliance, hook)
 
 
 def test_callbacks_wait_for_later_operations(groups: Groups) -> None:

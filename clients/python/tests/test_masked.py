@@ -1,4 +1,4 @@
-"""Sums that the appliance cannot read."""
+"""Sums that the appliance cannot read, and packets that prove themselves."""
 
 from __future__ import annotations
 
@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 
 import pascaline
-from conftest import RANKS, together
+from conftest import RANKS, together, train_beside_gloo
 from pascaline import errors
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> str:
-    """The file of a new key."""
-    file = tmp_path / "job.key"
-    file.write_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
-    file.chmod(0o600)
-    return str(file)
 
 
 def test_masked_sums_are_those_of_all_ranks(appliance: pascaline.Appliance, job: int, key: str) -> None:
@@ -44,6 +35,33 @@ def test_masked_sums_are_those_of_all_ranks(appliance: pascaline.Appliance, job:
             worker.barrier()
 
     together(act)
+
+
+@pytest.mark.usefixtures("appliance")
+@pytest.mark.parametrize("security", ["mac", "encrypt"])
+def test_sealed_sums_are_those_of_all_ranks(key: str, security: str) -> None:
+    """And a rank that seals nothing learns why it does not become a member."""
+    with pascaline.Appliance(2, keys={"security": security, "key_file": key}) as sealed:
+
+        def act(rank: int) -> None:
+            terms: dict[str, Any] = {"timeout": 10, "security": security, "key": key}
+            with pascaline.Worker(sealed.address, 1, rank, 2, **terms) as worker:
+                array = np.arange(100_000, dtype=np.float32) + rank
+                worker.allreduce(array)
+                assert (array == 2 * np.arange(100_000) + 1).all()
+
+        together(act, 2)
+        with pytest.raises(errors.PascalineError, match="does not take the packets of rank 0"):
+            pascaline.Worker(sealed.address, 1, 0, 2, join_timeout=10)
+
+
+@pytest.mark.usefixtures("appliance")
+@pytest.mark.parametrize("security", ["masked", "encrypt"])
+def test_training_ends_with_the_weights_of_gloo(key: str, security: str) -> None:
+    """DistributedDataParallel, whose gradients no host on the way can read."""
+    keys = {} if security == "masked" else {"security": security, "key_file": key}
+    with pascaline.Appliance(2, keys=keys) as appliance:
+        train_beside_gloo(appliance, "allreduce_hook", f"&security={security}&key={key}")
 
 
 def test_settings_of_security_that_are_wrong_are_told(tmp_path: Path, key: str) -> None:

@@ -9,6 +9,7 @@ use pascaline_worker::element::DType;
 use pascaline_worker::masked::{self, Key};
 use pascaline_worker::mean;
 use pascaline_worker::narrow::{self, Narrowing};
+use pascaline_worker::pieces::Pieces;
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
     Left, Membership, Op, Report, Request, Seals, Session,
@@ -164,7 +165,10 @@ impl DpdkWorker {
         let mut room = core::mem::take(&mut self.masked);
         let identity = self.session.membership().identity;
         let (deadline, begun) = (self.config.deadline, self.origin.elapsed());
-        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| {
+        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8], pieces: Option<&mut dyn Pieces>| {
+            if let Some(pieces) = pieces {
+                pieces.fill(bytes, bytes.len());
+            }
             self.config.deadline = deadline.saturating_sub(self.origin.elapsed().saturating_sub(begun));
             self.run_collective(call, dtype, bytes, hints)
         };

@@ -39,6 +39,7 @@
 //! | [`element`], [`narrow`], [`priority`] | types of elements; smaller ones on the wire; urgency |
 //! | [`asynchronous`], [`pipeline`] | training without waiting |
 //! | [`masked`] | sums that the appliance cannot read |
+//! | [`pieces`] | what travels is made while it is sent |
 //! | [`places`] | backup appliances: which one to turn to |
 //! | [`inquiry`], [`probe`], [`path`] | asking who is missing, and which packets get through |
 //! | [`counters`], [`rejection`] | what happened, and why the appliance said no |
@@ -72,6 +73,7 @@ pub mod membership;
 pub mod narrow;
 pub mod partials;
 pub mod path;
+pub mod pieces;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod pipeline;
 pub mod places;

@@ -26,7 +26,6 @@
 //! **What the appliance can do** is to fail operations: [`Fault`] says which way. Replayed, exchanged or left
 //! out contributions are sums of other masks, and pass the check with a probability of 2⁻³³ for each rank.
 
-use core::ops::Range;
 use core::time::Duration;
 use std::time::Instant;
 
@@ -37,6 +36,7 @@ use crate::Op;
 use crate::allreduce::Report;
 use crate::collective::{Collective, Parts, Plan};
 use crate::identity::Identity;
+use crate::pieces::Pieces;
 use crate::session::StartError;
 
 mod announcement;
@@ -44,6 +44,7 @@ mod check;
 mod fault;
 mod fixed;
 mod key;
+mod masking;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -53,8 +54,9 @@ pub use fault::Fault;
 pub use key::Key;
 
 use announcement::{Agreed, Announcement, Salt};
-use check::{Check, LIMBS, WORDS};
+use check::Check;
 use fixed::Form;
+use masking::{Masking, Masks};
 use stream::Stream;
 
 /// Whether an operation can be masked, which it also says before it begins.
@@ -76,7 +78,8 @@ pub fn check(collective: &Collective<'_>, dtype: DType) -> Result<(), Fault> {
 }
 
 /// For drivers: runs an operation masked. `run` runs what travels: two operations of the same kind at all
-/// ranks. Room for words is kept in `room`. The time it took includes all of it.
+/// ranks, the second one of which is masked and unmasked by the driver while it runs. Room for words is kept
+/// in `room`. The time it took includes all of it.
 ///
 /// # Errors
 /// What `run` returns, [`Fault`], and [`StartError`] where the operation could not begin.
@@ -85,31 +88,33 @@ pub fn through<E: From<StartError> + From<Fault>>(
     (collective, dtype): (&Collective<'_>, DType),
     tensor: &mut [u8],
     room: &mut Vec<u32>,
-    mut run: impl FnMut(&Collective<'_>, DType, &mut [u8]) -> Result<Report, E>,
+    mut run: impl FnMut(&Collective<'_>, DType, &mut [u8], Option<&mut dyn Pieces>) -> Result<Report, E>,
 ) -> Result<Report, E> {
     if *collective == Collective::Barrier {
-        return run(collective, dtype, tensor);
+        return run(collective, dtype, tensor, None);
     }
     check(collective, dtype)?;
-    let begun = Instant::now();
+    let (begun, bytes) = (Instant::now(), tensor.len());
     let mut salt = Salt::default();
     getrandom::fill(&mut salt).map_err(|error| Fault::Random(error.to_string()))?;
     let own = Own::new(key, identity, (collective, dtype), tensor, salt)?;
     let mut entries = own.entries();
-    let announced = run(&Collective::Allgather { parts: Parts::Even }, DType::I32, &mut entries)?;
+    let announced = run(&Collective::Allgather { parts: Parts::Even }, DType::I32, &mut entries, None)?;
     whole(&announced)?;
     let masks = own.agree(&entries)?;
     let mut report = announced;
     if masks.words() > 0 {
-        masks.mask(tensor, room);
-        let summed = run(&Collective::Allreduce(Op::Sum), DType::U32, room.as_mut_bytes())?;
+        room.resize(masks.room(), 0);
+        let mut masking = Masking::new(&masks, tensor);
+        let travels = room.as_mut_bytes();
+        let summed = run(&Collective::Allreduce(Op::Sum), DType::U32, travels, Some(&mut masking))?;
         whole(&summed)?;
-        masks.unmask(room, tensor)?;
+        masking.finish(room.as_bytes())?;
         let (packets, counters) = (report.packets + summed.packets, report.counters + summed.counters);
         report = Report { packets, counters, ..summed };
     }
     let elapsed: Duration = begun.elapsed();
-    Ok(Report { elapsed, bytes: tensor.len(), ..report })
+    Ok(Report { elapsed, bytes, ..report })
 }
 
 /// Whether every result contains every rank.
@@ -203,105 +208,4 @@ impl Keys<'_> {
         let numbers = [job, ranks].map(u16::to_le_bytes);
         self.key.derive(&[label, numbers.as_flattened(), &self.agreed.salts()])
     }
-}
-
-/// An operation on which all ranks agree.
-struct Masks {
-    form: Form,
-    plan: Plan,
-    bytes: usize,
-    ranks: u16,
-    before: Stream,
-    after: Stream,
-    common: Stream,
-    /// Whether this is the rank whose contribution has the common mask.
-    adds_common: bool,
-    check: Check,
-}
-
-impl Masks {
-    /// Words of the tensor, without those that prove them.
-    fn words(&self) -> usize {
-        self.bytes.div_ceil(self.form.bytes())
-    }
-
-    /// The tensor's bytes of a block.
-    fn block(&self, number: usize) -> Range<usize> {
-        let begin = number * WORDS * self.form.bytes();
-        begin.min(self.bytes)..(begin + WORDS * self.form.bytes()).min(self.bytes)
-    }
-
-    /// Fills `room` with the rank's contribution.
-    fn mask(&self, tensor: &[u8], room: &mut Vec<u32>) {
-        let words = self.words();
-        room.resize(words + words.div_ceil(WORDS) * LIMBS, 0);
-        let mut pad = [0; WORDS + LIMBS];
-        for ((number, block), at) in room.chunks_mut(WORDS + LIMBS).enumerate().zip(0..) {
-            let (words, limbs) = block.split_at_mut(block.len() - LIMBS);
-            self.encode(number, tensor, words);
-            limbs.copy_from_slice(&self.check.limbs(words));
-            let pad = &mut pad[..block.len()];
-            self.before.piece(at, pad);
-            add(block, pad);
-            self.after.piece(at, pad);
-            subtract(block, pad);
-            if self.adds_common {
-                self.common.piece(at, pad);
-                add(block, pad);
-            }
-        }
-    }
-
-    /// The words of a block: of copies, zeros where the bytes are another rank's.
-    fn encode(&self, number: usize, tensor: &[u8], words: &mut [u32]) {
-        let (block, give) = (self.block(number), &self.plan.give);
-        let bytes = tensor.get(block.clone()).unwrap_or_default();
-        let (begin, end) = (give.start.max(block.start), give.end.min(block.end));
-        if begin == block.start && end == block.end {
-            return self.form.encode(bytes, words);
-        }
-        let mut own = [0; 4 * WORDS];
-        if begin < end
-            && let Some(place) = own.get_mut(begin - block.start..end - block.start)
-            && let Some(bytes) = tensor.get(begin..end)
-        {
-            place.copy_from_slice(bytes);
-        }
-        self.form.encode(own.get(..block.len()).unwrap_or_default(), words);
-    }
-
-    /// Takes the rank's part of the sum out of `room`, if that is what it must be.
-    fn unmask(&self, room: &mut [u32], tensor: &mut [u8]) -> Result<(), Fault> {
-        let (take, unit) = (&self.plan.take, self.form.bytes());
-        let (mut pad, mut wrong, mut blocks) = ([0; WORDS + LIMBS], 0, 0);
-        for ((number, block), at) in room.chunks_mut(WORDS + LIMBS).enumerate().zip(0..) {
-            let range = self.block(number);
-            let (begin, end) = (take.start.max(range.start), take.end.min(range.end));
-            if begin >= end {
-                continue;
-            }
-            let pad = &mut pad[..block.len()];
-            self.common.piece(at, pad);
-            subtract(block, pad);
-            let (words, limbs) = block.split_at(block.len() - LIMBS);
-            blocks += 1;
-            if !self.check.holds(words, limbs) {
-                wrong += 1;
-                continue;
-            }
-            let taken = (begin - range.start) / unit..(end - range.start).div_ceil(unit);
-            if let (Some(words), Some(place)) = (words.get(taken), tensor.get_mut(begin..end)) {
-                self.form.decode(self.plan.element.op, self.ranks, words, place);
-            }
-        }
-        if wrong > 0 { Err(Fault::NotTheSum { wrong, blocks }) } else { Ok(()) }
-    }
-}
-
-fn add(words: &mut [u32], pad: &[u32]) {
-    words.iter_mut().zip(pad).for_each(|(word, pad)| *word = word.wrapping_add(*pad));
-}
-
-fn subtract(words: &mut [u32], pad: &[u32]) {
-    words.iter_mut().zip(pad).for_each(|(word, pad)| *word = word.wrapping_sub(*pad));
 }

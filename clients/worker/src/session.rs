@@ -227,6 +227,13 @@ impl Session {
         &mut self.counters
     }
 
+    /// How many bytes from the beginning of the running operation's tensor on have their results; 0 if none
+    /// is running.
+    #[must_use]
+    pub fn settled(&self) -> usize {
+        self.state.operation().map_or(0, |operation| operation.range(self.psns.window.una()).start)
+    }
+
     /// Packets that may be in flight now.
     #[must_use]
     pub const fn allowed(&self) -> u32 {

@@ -6,6 +6,7 @@ use pascaline_wire::{DType, RankSet};
 use zerocopy::IntoBytes as _;
 
 use super::announcement::{BYTES, SALT};
+use super::masking::add;
 use super::*;
 use crate::element::Element;
 
@@ -31,6 +32,18 @@ fn sum_of(contributions: &[Vec<u32>]) -> Vec<u32> {
     let mut sum = vec![0_u32; contributions[0].len()];
     contributions.iter().for_each(|words| add(&mut sum, words));
     sum
+}
+
+/// What a rank contributes.
+fn sent(masks: &Masks, tensor: &[u8]) -> Vec<u32> {
+    let (mut tensor, mut room) = (tensor.to_vec(), vec![0; masks.room()]);
+    Masking::new(masks, &mut tensor).fill(room.as_mut_bytes(), 4 * masks.room());
+    room
+}
+
+/// Takes a rank's part of the sum.
+fn received(masks: &Masks, sum: &[u32], tensor: &mut [u8]) -> Result<(), Fault> {
+    Masking::new(masks, tensor).finish(sum.as_bytes())
 }
 
 /// What an appliance may do to announcements and sums.
@@ -72,15 +85,13 @@ fn operate_as(
     let masks: Vec<_> = own.into_iter().map(|own| own.agree(&entries)).collect();
     let mut contributions = Vec::new();
     for (masks, tensor) in masks.iter().zip(tensors) {
-        let mut room = Vec::new();
-        masks.iter().for_each(|masks| masks.mask(tensor, &mut room));
-        contributions.push(room);
+        contributions.push(masks.as_ref().map_or(Vec::new(), |masks| sent(masks, tensor)));
     }
     let mut sum = sum_of(&contributions);
     (appliance.summed)(&mut sum);
     let ends = masks.into_iter().zip(tensors).map(|(masks, tensor)| {
-        let (mut sum, mut tensor) = (sum.clone(), tensor.clone());
-        masks.and_then(|masks| masks.unmask(&mut sum, &mut tensor)).map(|()| tensor)
+        let mut tensor = tensor.clone();
+        masks.and_then(|masks| received(&masks, &sum, &mut tensor)).map(|()| tensor)
     });
     ends.zip(contributions).collect()
 }
@@ -126,10 +137,8 @@ fn what_another_operation_had_is_no_sum_of_this_one() {
     };
     let entries: Vec<u8> = own(0).entries().iter().zip(own(1).entries()).map(|(a, b)| a + b).collect();
     let masks = own(0).agree(&entries).unwrap();
-    let mut room = Vec::new();
-    masks.mask(&tensors[0], &mut room);
-    let mut replayed = sum_of(&[room, earlier[1].clone()]);
-    let ended = masks.unmask(&mut replayed, &mut tensors[0].clone());
+    let replayed = sum_of(&[sent(&masks, &tensors[0]), earlier[1].clone()]);
+    let ended = received(&masks, &replayed, &mut tensors[0].clone());
     assert_eq!(ended, Err(Fault::NotTheSum { wrong: 1, blocks: 1 }));
 }
 
@@ -163,14 +172,13 @@ fn what_a_rank_sends_for_a_constant_tensor_passes_as_noise_and_differs_from_rank
 #[test]
 fn the_same_tensor_twice_goes_out_as_different_words() {
     let (key, identity, tensor) = (key(), identity(0, 1), bytes(&[1.0_f32; 8]));
-    let sent = |number| {
+    let operation = |number| {
         let own = Own::new(&key, &identity, (&SUM, DType::F32), &tensor, salt(0, number)).unwrap();
         let entries = own.entries();
-        let mut room = Vec::new();
-        own.agree(&entries).unwrap().mask(&tensor, &mut room);
-        (entries, room)
+        let words = sent(&own.agree(&entries).unwrap(), &tensor);
+        (entries, words)
     };
-    let (first, second) = (sent(1), sent(2));
+    let (first, second) = (operation(1), operation(2));
     assert!(first.1.iter().zip(&second.1).all(|(one, other)| one != other));
     assert!(first.0[SALT..].chunks(4).zip(second.0[SALT..].chunks(4)).all(|(one, other)| one != other));
 }
@@ -296,7 +304,8 @@ fn results_that_lack_ranks_are_refused() {
     let (key, identity) = (key(), identity(0, 1));
     for lacking in 0..3 {
         let (mut tensor, mut operations) = (bytes(&[1.0_f32; 10]), 0);
-        let run = |_: &Collective<'_>, _, _: &mut [u8]| {
+        let run = |_: &Collective<'_>, _, travels: &mut [u8], pieces: Option<&mut dyn Pieces>| {
+            pieces.into_iter().for_each(|pieces| pieces.fill(travels, travels.len()));
             operations += 1;
             let missing = RankSet::of_word(1 << 3);
             let partial = crate::Partial { results: 1, least_count: 1, missing };
@@ -327,14 +336,13 @@ fn the_protocol_has_what_travels() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let entries: Vec<u8> = own(0).entries().iter().zip(own(1).entries()).map(|(a, b)| a + b).collect();
     let mut told = vec![hex(&entries[..BYTES]), hex(&entries[BYTES..])];
-    let mut sent = Vec::new();
+    let mut all = Vec::new();
     for (at, tensor) in tensors.iter().enumerate() {
-        let mut room = Vec::new();
-        own(at).agree(&entries).unwrap().mask(tensor, &mut room);
-        told.push(hex(room.as_bytes()));
-        sent.push(room);
+        let words = sent(&own(at).agree(&entries).unwrap(), tensor);
+        told.push(hex(words.as_bytes()));
+        all.push(words);
     }
-    told.push(hex(sum_of(&sent).as_bytes()));
+    told.push(hex(sum_of(&all).as_bytes()));
     for line in &told {
         assert!(page.contains(line.as_str()), "docs/protocol.md, section 14, does not have {told:#?}");
     }

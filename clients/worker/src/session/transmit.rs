@@ -63,6 +63,12 @@ impl Transmit {
         tensor.get(begin + far..end + far).unwrap_or_default()
     }
 
+    /// Up to where in the tensor its payload lies; 0 if the payload is elsewhere, or if there is none.
+    #[must_use]
+    pub const fn reach(&self) -> usize {
+        if let Source::Tensor { end, .. } = self.source { end } else { 0 }
+    }
+
     /// The PSN that it concerns, which decides its UDP port. `None` for control packets, which go to the
     /// first port.
     #[must_use]

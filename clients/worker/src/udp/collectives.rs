@@ -12,6 +12,7 @@ use crate::element::{DType, Element};
 use crate::masked::{self, Key};
 use crate::mean;
 use crate::narrow::{self, Narrowing};
+use crate::pieces::Pieces;
 use crate::priority::Hints;
 use crate::session::{Event, StartError};
 
@@ -89,8 +90,9 @@ impl Worker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.membership().identity;
-        let run =
-            |call: &Collective<'_>, dtype, bytes: &mut [u8]| self.run_collective(call, dtype, bytes, hints);
+        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| {
+            self.run_collective((call, hints), dtype, bytes, None)
+        };
         let outcome = narrow::through(&identity, collective, (tensor, narrowing.into()), &mut room, run);
         self.narrowed = room;
         outcome
@@ -112,9 +114,9 @@ impl Worker {
         let identity = self.membership().identity;
         // One for both of its operations.
         let (deadline, begun) = (self.config.deadline, self.origin.elapsed());
-        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8]| {
+        let run = |call: &Collective<'_>, dtype, bytes: &mut [u8], pieces: Option<&mut dyn Pieces>| {
             self.config.deadline = deadline.saturating_sub(self.origin.elapsed().saturating_sub(begun));
-            self.run_collective(call, dtype, bytes, hints)
+            self.run_collective((call, hints), dtype, bytes, pieces)
         };
         let outcome = masked::through((key, &identity), (collective, dtype), tensor, &mut room, run);
         (self.masked, self.config.deadline) = (room, deadline);
@@ -138,19 +140,19 @@ impl Worker {
     ) -> Result<Report, AllreduceError> {
         let mut room = core::mem::take(&mut self.narrowed);
         let identity = self.membership().identity;
-        let run = |bytes: &mut [u8]| self.run_collective(collective, dtype, bytes, hints);
+        let run = |bytes: &mut [u8]| self.run_collective((collective, hints), dtype, bytes, None);
         let outcome = mean::guarded(&identity, (collective, dtype), tensor, &mut room, run);
         self.narrowed = room;
         outcome
     }
 
-    /// Any collective operation, on a tensor that travels as it is.
+    /// Any collective operation, on a tensor that travels as it is, or as it is made meanwhile.
     fn run_collective(
         &mut self,
-        collective: &Collective<'_>,
+        (collective, hints): (&Collective<'_>, Hints),
         dtype: DType,
         tensor: &mut [u8],
-        hints: Hints,
+        mut pieces: Option<&mut (dyn Pieces + '_)>,
     ) -> Result<Report, AllreduceError> {
         if self.outdated {
             let (expected, got) = self.latest;
@@ -158,6 +160,11 @@ impl Worker {
         }
         let (bytes, call, deadline) = (tensor.len(), self.calls, self.config.deadline);
         let request = Request { bytes, dtype, op: Op::Sum, deadline, hints };
+        if let Some(pieces) = &mut pieces
+            && self.trees.len() > 1
+        {
+            pieces.fill(tensor, bytes);
+        }
         let mut sessions: Vec<_> = self.trees.iter_mut().map(|tree| &mut tree.session).collect();
         let started = deal::start(&mut sessions, self.origin.elapsed(), call, &request, collective, tensor);
         let work = match started {
@@ -175,7 +182,8 @@ impl Worker {
         };
         if work.iter().any(Option::is_some) {
             self.calls += 1;
-            let event = self.drive(work).map_err(|(what, source)| AllreduceError::Io { what, source })?;
+            let event =
+                self.drive(work, pieces).map_err(|(what, source)| AllreduceError::Io { what, source })?;
             if let Event::Failed(failure) = event {
                 return Err(failure.into());
             }

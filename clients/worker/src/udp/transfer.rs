@@ -15,6 +15,7 @@ use super::outgoing::{Cutting, Outgoing};
 use super::sealing::{Sealing, Unproven};
 use super::socket::{BATCH, PLACE, PLACES, Received, Socket};
 use crate::counters::Ignored;
+use crate::pieces::Pieces;
 use crate::session::{Session, Transmit};
 
 /// How long to wait for the system to take more packets before the rest of a batch is given up, to be
@@ -68,8 +69,13 @@ impl<'a> Transfer<'a> {
         transient(self.socket.turn_to(appliance, ports)).map(drop)
     }
 
-    /// Sends all packets that the session has ready.
-    pub(super) fn flush(&mut self, session: &mut Session, tensor: &[u8]) -> io::Result<()> {
+    /// Sends all packets that the session has ready, of a tensor that may still have to be made.
+    pub(super) fn flush(
+        &mut self,
+        session: &mut Session,
+        tensor: &mut [u8],
+        mut pieces: Option<&mut (dyn Pieces + '_)>,
+    ) -> io::Result<()> {
         if let Some(sealing) = self.sealing.as_deref_mut() {
             let now = self.origin.elapsed();
             if sealing.renew(now) {
@@ -89,6 +95,10 @@ impl<'a> Transfer<'a> {
                 // Packets to one port in one piece; first those that are not cut out of pieces.
                 let ports = self.ports;
                 self.batch[..count].sort_by_key(|packet| (packet.is_fresh(), place(ports, packet)));
+            }
+            if let Some(pieces) = &mut pieces {
+                let reach = self.batch[..count].iter().map(Transmit::reach).max().unwrap_or(0);
+                pieces.fill(tensor, reach);
             }
             self.send(now, count, session, tensor)?;
             self.cutting.look_at(session.counters().retransmissions);

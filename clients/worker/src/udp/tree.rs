@@ -17,6 +17,7 @@ use super::transfer::Transfer;
 use super::worker::session_number;
 use super::{Config, ConfigError, JoinError, Notice};
 use crate::membership::{Join, JoinFailure};
+use crate::pieces::Pieces;
 use crate::places::Places;
 use crate::rejection::Reason;
 use crate::session::{Event, Session};
@@ -149,6 +150,7 @@ impl Tree {
             transfer: Transfer::new(socket, ports, origin, (cutting, sealing.as_mut()), buffer),
             is_busy: tensor.is_some(),
             tensor: tensor.unwrap_or_default(),
+            pieces: None,
             event: None,
             full_batches: 0,
         }
@@ -184,6 +186,8 @@ pub(super) struct Exchange<'a> {
     origin: &'a Instant,
     transfer: Transfer<'a>,
     tensor: &'a mut [u8],
+    /// If the tensor is made while it is sent.
+    pub(super) pieces: Option<&'a mut dyn Pieces>,
     is_busy: bool,
     event: Option<Event>,
     full_batches: u32,
@@ -208,7 +212,8 @@ impl Exchange<'_> {
         if let Some(&(appliance, _)) = self.peers.get(turned) {
             self.listener.follow(self.session, self.socket, appliance);
         }
-        self.transfer.flush(self.session, self.tensor).map_err(|source| ("cannot send", source))
+        let pieces = self.pieces.as_deref_mut();
+        self.transfer.flush(self.session, self.tensor, pieces).map_err(|source| ("cannot send", source))
     }
 
     /// Receives waiting datagrams, without blocking. Returns how many places are filled.
@@ -238,6 +243,7 @@ impl Exchange<'_> {
                 }
                 Err(why) => session.counters_mut().ignore(why),
             });
+            self.take_pieces();
             if count < PLACES {
                 break;
             }
@@ -261,7 +267,7 @@ impl Exchange<'_> {
     }
 
     fn take(&mut self, count: usize) {
-        let (now, Self { transfer, session, tensor, event, .. }) = (self.origin.elapsed(), self);
+        let (now, Self { transfer, session, tensor, event, .. }) = (self.origin.elapsed(), &mut *self);
         transfer.each(count, |datagram, marked| match datagram {
             Ok(datagram) => {
                 let end = session.handle_marked(now, datagram, marked, tensor);
@@ -269,6 +275,14 @@ impl Exchange<'_> {
             }
             Err(why) => session.counters_mut().ignore(why),
         });
+        self.take_pieces();
+    }
+
+    /// Uses the results that have arrived.
+    fn take_pieces(&mut self) {
+        if let Some(pieces) = &mut self.pieces {
+            pieces.take(self.tensor, self.session.settled());
+        }
     }
 
     /// Reports warnings to the user.
@@ -299,6 +313,7 @@ impl Exchange<'_> {
         self.send()?;
         self.is_busy = false;
         self.tensor = &mut [];
+        self.pieces = None;
         Ok(Some(event))
     }
 

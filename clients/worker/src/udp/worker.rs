@@ -20,6 +20,7 @@ use crate::deal::Work;
 use crate::element::Element;
 use crate::identity::Membership;
 use crate::membership::Left;
+use crate::pieces::Pieces;
 use crate::priority::Hints;
 use crate::rejection::Reason;
 use crate::session::{Command, Event};
@@ -137,9 +138,13 @@ impl Worker {
     }
 
     /// Runs the operations that the trees' sessions have begun to their end: each with its own tensor, or
-    /// none. If it fails over one tree, it does over all.
-    pub(super) fn drive(&mut self, work: Work<'_>) -> Result<Event, Broken> {
-        let ended = self.carry_out(work);
+    /// none. If it fails over one tree, it does over all. Only with one tree is a tensor made in `pieces`.
+    pub(super) fn drive(
+        &mut self,
+        work: Work<'_>,
+        pieces: Option<&mut (dyn Pieces + '_)>,
+    ) -> Result<Event, Broken> {
+        let ended = self.carry_out(work, pieces);
         let failed = !ended.as_ref().is_ok_and(|event| !is_failure(event));
         let generation = ended.as_ref().ok().and_then(ended_generation);
         if let Some(generation) = generation {
@@ -160,9 +165,12 @@ impl Worker {
     }
 
     /// As `drive`, until it ends over all trees or fails over one.
-    fn carry_out(&mut self, work: Work<'_>) -> Result<Event, Broken> {
+    fn carry_out(&mut self, work: Work<'_>, pieces: Option<&mut (dyn Pieces + '_)>) -> Result<Event, Broken> {
         let pairs = self.trees.iter_mut().zip(work);
         let mut exchanges: Vec<_> = pairs.map(|(tree, tensor)| tree.exchange(tensor)).collect();
+        if let ([exchange], Some(pieces)) = (&mut exchanges[..], pieces) {
+            exchange.pieces = Some(pieces);
+        }
         serve(&mut exchanges, self.origin, self.config.notice, &self.aborted)
     }
 
@@ -190,7 +198,7 @@ impl Worker {
         for tree in &mut self.trees {
             tree.session.leave(now, self.config.linger);
         }
-        let left = match self.drive(self.everywhere()) {
+        let left = match self.drive(self.everywhere(), None) {
             Ok(Event::Left(left)) => left,
             _ => Left::Lingered,
         };
@@ -224,7 +232,7 @@ impl Worker {
                 return Err(error.into());
             }
         }
-        let event = self.drive(self.everywhere());
+        let event = self.drive(self.everywhere(), None);
         match event.map_err(|(what, source)| CommandError::Io { what, source })? {
             Event::Commanded(outcome) => Ok(outcome?),
             Event::Completed | Event::Failed(_) | Event::Left(_) => Ok(()),

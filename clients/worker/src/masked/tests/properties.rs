@@ -156,7 +156,7 @@ proptest! {
     #[test]
     fn nothing_that_arrives_makes_a_rank_panic(
         arrived in prop::collection::vec(any::<u8>(), 0..300),
-        mut words in prop::collection::vec(any::<u32>(), 0..40),
+        words in prop::collection::vec(any::<u32>(), 0..40),
     ) {
         let (key, identity) = (key(), identity(1, 3));
         let own = Own::new(&key, &identity, (&SUM, DType::F32), &[0; 40], salt(1, 1)).unwrap();
@@ -165,9 +165,46 @@ proptest! {
         let own = Own::new(&key, &alone, (&SUM, DType::F32), &[0; 40], salt(0, 1)).unwrap();
         let entries = own.entries();
         let masks = own.agree(&entries).unwrap();
-        let room = words.len().max(5);
-        words.resize(room, 0);
-        let _ = masks.unmask(&mut words, &mut [0; 40]);
+        let _ = received(&masks, &words, &mut [0; 40]);
+    }
+
+    /// In any steps, and taken while the rest is still being made.
+    #[test]
+    fn pieces_are_what_the_whole_is(
+        elements in 1_usize..5000, steps in prop::collection::vec((0_usize..6000, 0_usize..6000), 0..12),
+    ) {
+        let tensors: Vec<_> = (0..2_i32).map(|rank| {
+            bytes(&(0..elements).map(|at| rank - at as i32).collect::<Vec<_>>())
+        }).collect();
+        let own = |at: usize| {
+            let identity = identity(at as u16, 2);
+            Own::new(&key(), &identity, (&SUM, DType::I32), &tensors[at], salt(at as u16, 1)).unwrap().entry
+        };
+        let entries = [own(0), own(1)].concat();
+        let masks = |at: usize| {
+            let (key, identity) = (key(), identity(at as u16, 2));
+            let own = Own::new(&key, &identity, (&SUM, DType::I32), &tensors[at], salt(at as u16, 1));
+            own.unwrap().agree(&entries).unwrap()
+        };
+        let (first, second) = (masks(0), masks(1));
+        let all = [sent(&first, &tensors[0]), sent(&second, &tensors[1])];
+        let sum = sum_of(&all);
+        let (mut tensor, mut travels) = (tensors[0].clone(), vec![0_u32; first.room()]);
+        let mut masking = Masking::new(&first, &mut tensor);
+        let (mut made, mut summed) = (0, 0);
+        for (more, results) in steps.into_iter().chain([(usize::MAX, usize::MAX)]) {
+            made = more.min(travels.len()).max(made);
+            masking.fill(travels.as_mut_bytes(), 4 * made);
+            prop_assert!(travels[summed..made] == all[0][summed..made]);
+            let until = results.min(made).max(summed);
+            travels[summed..until].copy_from_slice(&sum[summed..until]);
+            summed = until;
+            masking.take(travels.as_bytes(), 4 * summed);
+            prop_assert!(travels[..summed] == sum[..summed], "others may ask for it");
+        }
+        prop_assert!(masking.finish(travels.as_bytes()).is_ok());
+        let right: Vec<_> = (0..elements).map(|at| 1 - 2 * at as i32).collect();
+        prop_assert_eq!(values::<i32>(&tensor), right);
     }
 
     #[test]

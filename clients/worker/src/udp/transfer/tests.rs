@@ -40,10 +40,10 @@ fn each_psn_goes_to_its_port_and_answers_come_from_the_first() {
     // The last packet of the tensor is a short one.
     let bytes = usize::from(PAYLOAD) * (PACKETS as usize - 1) + 8;
     session.start(Duration::ZERO, bytes, Element::I32_SUM, Duration::from_secs(9)).unwrap();
-    let tensor: Vec<u8> = (0..=250).cycle().take(bytes).collect();
+    let mut tensor: Vec<u8> = (0..=250).cycle().take(bytes).collect();
     let (origin, mut cutting, mut buffer) = (Instant::now(), Cutting::new(PAYLOAD), vec![0; PLACE * PLACES]);
     let mut transfer = Transfer::new(&socket, ports, &origin, (&mut cutting, None), &mut buffer);
-    transfer.flush(&mut session, &tensor).unwrap();
+    transfer.flush(&mut session, &mut tensor, None).unwrap();
 
     let mut all = Vec::new();
     let mut datagram = [0; 2048];
