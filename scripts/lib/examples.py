@@ -2,20 +2,22 @@
 
 Four ranks of the synchronous example in Rust; two ranks of the client in plain Python among two of
 `pascaline worker`; two ranks of one process over DPDK ports, over IPv4 and IPv6; one over a port with jumbo
-frames. All check every sum. The appliance and each rank have a network namespace of their own, but for those
-of one process. Exit code 0 only if all ranks say that all sums are right. Needs root.
+frames, without seals and with each kind. All check every sum. The appliance and each rank have a network
+namespace of their own, but for those of one process. Exit code 0 only if all ranks say that all sums are
+right. Needs root.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import build
 import output
 from configuration import UDP_PORT, Settings, device
 from netns import APPLIANCE_ADDRESS, Network
-from process import Child, Failure, Interrupted, Stop
+from process import Child, Failure, Interrupted, Stop, run
 from stage import Stage
 
 _RANKS = 4
@@ -44,7 +46,8 @@ def main(arguments: list[str]) -> int:
             print(line)
         for ip6 in (False, True):
             print(*_dpdk(binary, examples / "allreduce_dpdk", Stop(_RUN_SECONDS), ip6=ip6), sep="\n")
-        print(_jumbo(binary, Stop(_RUN_SECONDS)))
+        for security in ("none", "mac", "encrypt"):
+            print(_jumbo(binary, Stop(_RUN_SECONDS), security))
     except Interrupted as interrupted:
         return interrupted.exit_code
     except Failure as failure:
@@ -105,14 +108,19 @@ def _judge(child: Child) -> str:
     return lines[-1]
 
 
-def _jumbo(binary: Path, stop: Stop) -> str:
+def _jumbo(binary: Path, stop: Stop, security: str) -> str:
     """`pascaline worker allreduce` over a DPDK port, with no payload given; returns the one used."""
     network = Network(1, _JUMBO)
     with Stage(binary, stop, network) as stage:
-        stage.appliance(network, Settings("af_packet", 1024, 256, fan_in=1, name="jumbo"))
-        words = (
-            f"worker allreduce --appliance {network.appliance_address}:{UDP_PORT} --job 1 --rank 0 --ranks 1"
-        )
+        settings, words = Settings("af_packet", 1024, 256, fan_in=1, name="jumbo"), ""
+        if security != "none":
+            key = stage.files / "job.key"
+            run(str(binary), "job", "key", "--new", str(key))
+            settings = replace(settings, security=security, key_file=str(key))
+            words = f" --security {security} --key {key}"
+        stage.appliance(network, settings)
+        at = f"{network.appliance_address}:{UDP_PORT}"
+        words = f"worker allreduce --appliance {at} --job 1 --rank 0 --ranks 1{words}"
         words += f" --bytes 1MiB --iterations {_SUMS} --address {network.address(0)} --mtu {_JUMBO}"
         words += f" --driver dpdk --port {device('af_packet', 0, _JUMBO).replace('pas0', 'eth0')} --json"
         child = stage.run("jumbo-dpdk", [binary, *words.split()], network.workers[0], _RUN_SECONDS)
@@ -120,7 +128,8 @@ def _jumbo(binary: Path, stop: Stop) -> str:
         if said.get("verified") != _SUMS or said["payload"] <= _JUMBO - 200:
             what = "the sums over a DPDK port with jumbo frames are not right, or not in jumbo frames"
             raise Failure(what, child.tail())
-        return f"over a DPDK port, MTU {_JUMBO}: {_SUMS} sums right, {said['payload']} bytes to a packet"
+        told = f"over a DPDK port, MTU {_JUMBO}, security {security}: {_SUMS} sums right"
+        return f"{told}, {said['payload']} bytes to a packet"
 
 
 def _dpdk(binary: Path, example: Path, stop: Stop, *, ip6: bool) -> list[str]:

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use pascaline_dpdk::{Device, Errno, OpenError, PoolError, StartError};
-use pascaline_worker::{ConfigError, JoinFailure, Protection};
+use pascaline_worker::{ConfigError, JoinFailure};
 
 /// The port of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +62,6 @@ pub enum DpdkJoinError {
     /// Several trees were named: each needs a port of its own.
     #[error("several trees are for the kernel's driver: over a DPDK port there is one appliance")]
     Trees,
-    /// The job's packets are to be sealed, which this driver does not do.
-    #[error(
-        "security = \"{}\" is for the kernel's driver: over a DPDK port packets are not sealed\n  remedy: \
-         the kernel's driver, or a job without `security`", .0.name()
-    )]
-    Sealed(Protection),
     /// There is no memory for packets.
     #[error(transparent)]
     Pool(#[from] PoolError),

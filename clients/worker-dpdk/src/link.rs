@@ -14,7 +14,9 @@ use pascaline_dpdk::{
 use pascaline_wire::{Address, Mac, control, header, trailer};
 use pascaline_worker::membership::FAREWELLS;
 use pascaline_worker::session::Transmit;
-use pascaline_worker::{Config, Event, Interrupt, Join, Membership, Notice, Session};
+use pascaline_worker::{
+    Config, Counters, Event, Ignored, Interrupt, Join, Membership, Notice, Sealing, Session,
+};
 
 use crate::config::{DpdkConfig, DpdkJoinError};
 use crate::host::{ETHERNET, Ends, Host, Received};
@@ -33,6 +35,8 @@ const AHEAD: usize = 4;
 const LINES: usize = 32;
 /// Empty polls before the first nap.
 const PATIENCE: u32 = 64;
+/// Bytes by which a seal makes a packet longer.
+const SEAL: usize = pascaline_worker::udp::SEAL as usize;
 /// Lower ports may be registered; a rank's own is above.
 const FIRST_PORT: u16 = 49_152;
 
@@ -44,18 +48,19 @@ pub(crate) struct Link {
     /// Frames that the port has not taken yet.
     pending: ArrayVec<Mbuf, BURST>,
     pool: Mempool,
+    sealing: Option<Sealing>,
     nap: Duration,
     _port: Port<Started>,
     _eal: Arc<Eal>,
 }
 
 impl Link {
-    /// Opens the port, with packets from a pool of this name, and returns its MTU.
+    /// Opens the port, with packets from a pool of this name, which are sealed or not, and returns its MTU.
     pub(crate) fn open(
         eal: &Arc<Eal>,
         name: String,
-        config: &Config,
-        port: &DpdkConfig,
+        (config, port): (&Config, &DpdkConfig),
+        sealing: Option<Sealing>,
     ) -> Result<(Self, usize), DpdkJoinError> {
         let appliance = config.appliance.ip();
         let next_hop = port.next_hop.unwrap_or(appliance);
@@ -77,9 +82,10 @@ impl Link {
         };
         let headers = host(Mac::default())?.headers();
         let (identity, flexible) = config.offer(port.mtu.map(usize::from));
-        let packet = headers + usize::from(identity.payload);
+        let longer = usize::from(config.longer());
+        let packet = headers + usize::from(identity.payload) + longer;
         // A result may have a bitmap; an Ack may have a longer trailer, but is short.
-        let longest = (packet + trailer::BITMAP_LEN).max(headers + control::LEN + trailer::MAX_LEN);
+        let longest = (packet + trailer::BITMAP_LEN).max(headers + control::LEN + trailer::MAX_LEN + longer);
         let (room, most) = buffers(longest);
         let pool = Mempool::new(eal, &PoolConfig { name, count: BUFFERS, cache: 256, room })?;
         let (mtu, rx_desc, tx_desc) = (port.mtu, DESCRIPTORS, DESCRIPTORS);
@@ -101,6 +107,7 @@ impl Link {
             tx: tx.remove(0),
             pending: ArrayVec::new(),
             pool,
+            sealing,
             nap: port.nap,
             _port: started,
             _eal: Arc::clone(eal),
@@ -144,12 +151,15 @@ impl Link {
         join: &mut Join,
         origin: Instant,
         config: &Config,
-    ) -> Result<Membership, DpdkJoinError> {
+    ) -> Result<(Membership, Counters), DpdkJoinError> {
+        let mut early = Counters::default();
         let (appliance, notice) = (config.appliance, config.notice);
         let failed = |failure| DpdkJoinError::Failed { appliance, failure };
         loop {
             let now = origin.elapsed();
-            let end = join.handle_timeout(now).map(failed);
+            let late = join.handle_timeout(now);
+            let unproven = self.sealing.as_ref().and_then(|seals| seals.failure(join, now, late.is_some()));
+            let end = unproven.or(late).map(failed);
             if let Some(end) = end.or_else(|| is_over(config).then_some(DpdkJoinError::Interrupted)) {
                 for farewell in (0..FAREWELLS).filter_map(|_| join.farewell()) {
                     self.send_datagram(&farewell);
@@ -158,24 +168,30 @@ impl Link {
                 return Err(end);
             }
             self.ask(now);
-            if let Some(notice) = notice {
+            // Until it counts that packets are not proven, their silence is no other one's.
+            let is_in_doubt = self.sealing.as_ref().is_some_and(Sealing::is_in_doubt);
+            if let Some(notice) = notice.filter(|_| !is_in_doubt) {
                 notice.of_join(join, now);
+            }
+            if let Some(sealing) = &mut self.sealing {
+                // Joins are repeated anyway.
+                let _ = sealing.renew(now);
             }
             if let Some(request) = join.poll_transmit(now) {
                 self.send_datagram(request);
             }
             self.flush();
             let mut end = None;
-            self.poll_frames(now, |datagram| {
-                if end.is_none() {
-                    end = join.handle_datagram(datagram);
-                }
+            self.poll_frames(now, |datagram| match datagram {
+                Ok(datagram) if end.is_none() => end = join.handle_datagram(datagram),
+                Ok(_) => {}
+                Err(why) => early.ignore(why),
             });
             if let Some(end) = end {
                 if let (Some(Notice(tell)), Some(shortened)) = (notice, join.shortened()) {
                     tell(&shortened);
                 }
-                return end.map_err(failed);
+                return end.map(|membership| (membership, early)).map_err(failed);
             }
             self.rest(PATIENCE);
         }
@@ -212,19 +228,34 @@ impl Link {
         }
     }
 
+    /// Looks for another key from time to time, and has the session ask the appliance about it.
+    pub(crate) fn renew(&mut self, session: &mut Session, now: Duration) {
+        if self.sealing.as_mut().is_some_and(|sealing| sealing.renew(now)) {
+            session.ask_soon(now);
+        }
+    }
+
+    /// Reports to the user what hinders seals.
+    pub(crate) fn notify(&mut self, notice: Notice, session: &Session, now: Duration) {
+        if let Some(sealing) = &mut self.sealing {
+            sealing.notify(notice, &session.membership().identity, now);
+        }
+    }
+
     /// Makes a frame of the session's packet.
-    fn fill(&self, packet: &mut Mbuf, session: &Session, transmit: &Transmit, tensor: &[u8]) -> bool {
+    fn fill(&mut self, packet: &mut Mbuf, session: &Session, transmit: &Transmit, tensor: &[u8]) -> bool {
         prefetch_first(transmit.ahead(tensor, AHEAD), LINES);
         let parts = [session.payload(transmit, tensor), session.trailer(transmit)];
-        write(&self.host, packet, &transmit.header, transmit.psn(), &parts)
+        write((&self.host, self.sealing.as_mut()), packet, &transmit.header, transmit.psn(), &parts)
     }
 
     /// Makes a frame of a datagram without a PSN.
     fn send_datagram(&mut self, datagram: &[u8]) {
-        let host = self.host.clone();
+        let (host, mut sealing) = (self.host.clone(), self.sealing.take());
         if let Some((head, body)) = datagram.split_first_chunk() {
-            self.put(|packet| write(&host, packet, head, None, &[body]));
+            self.put(|packet| write((&host, sealing.as_mut()), packet, head, None, &[body]));
         }
+        self.sealing = sealing;
     }
 
     /// One frame to be sent; none without a buffer, or without room among those that wait.
@@ -268,20 +299,31 @@ impl Link {
     ) -> (usize, Option<Event>) {
         let now = origin.elapsed();
         let mut event = None;
-        let heard = self.poll_frames(now, |datagram| {
-            let end = session.handle_datagram(now, datagram, tensor);
-            event = event.take().or(end);
+        let heard = self.poll_frames(now, |datagram| match datagram {
+            Ok(datagram) => {
+                let end = session.handle_datagram(now, datagram, tensor);
+                event = event.take().or(end);
+            }
+            Err(why) => session.counters_mut().ignore(why),
         });
         (heard, event)
     }
 
-    /// Receives a burst and passes on its datagrams one by one. Returns the number of frames.
-    fn poll_frames(&mut self, now: Duration, mut each: impl FnMut(&[u8])) -> usize {
+    /// Receives a burst and passes on its datagrams one by one, opened, or why one does not open. Returns the
+    /// number of frames.
+    fn poll_frames(&mut self, now: Duration, mut each: impl FnMut(Result<&[u8], Ignored>)) -> usize {
         let mut frames = ArrayVec::<Mbuf, BURST>::new();
         let count = self.rx.rx(&mut frames);
         for frame in &mut frames {
             match self.host.handle_frame(now, frame.bytes(), frame.bad_checksum()) {
-                Received::Datagram(range) => each(frame.bytes().get(range).unwrap_or_default()),
+                Received::Datagram(range) => {
+                    let datagram = frame.bytes_mut().get_mut(range).unwrap_or_default();
+                    let opened = match &mut self.sealing {
+                        Some(sealing) => sealing.open(now, datagram),
+                        None => Ok(datagram.len()),
+                    };
+                    each(opened.map(|length| &datagram[..length]));
+                }
                 Received::Answer(answer) => {
                     if let Some(mut packet) = self.pool.alloc()
                         && packet.write(&answer)
@@ -319,8 +361,9 @@ fn is_over(config: &Config) -> bool {
     config.interrupt.is_some_and(|Interrupt(ask)| ask())
 }
 
+/// Makes a frame of a datagram of these parts, sealed or not.
 fn write(
-    host: &Host,
+    (host, sealing): (&Host, Option<&mut Sealing>),
     packet: &mut Mbuf,
     head: &[u8; header::LEN],
     psn: Option<u32>,
@@ -328,7 +371,8 @@ fn write(
 ) -> bool {
     let headers = host.headers();
     let length = headers + parts.iter().map(|part| part.len()).sum::<usize>();
-    if !packet.set_len(length) {
+    let longer = if sealing.is_some() { SEAL } else { 0 };
+    if !packet.set_len(length + longer) {
         return false;
     }
     let bytes = packet.bytes_mut();
@@ -337,7 +381,15 @@ fn write(
         bytes[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     }
-    host.address(bytes, head, psn).is_ok()
+    let Some(sealing) = sealing else { return host.address(bytes, head, psn).is_ok() };
+    let datagram = &mut bytes[headers - header::LEN..];
+    datagram[..header::LEN].copy_from_slice(head);
+    if sealing.seal_in_place(datagram, length + header::LEN - headers) != Some(datagram.len()) {
+        return false;
+    }
+    // The header says so, too.
+    let head = datagram.first_chunk().copied().unwrap_or_default();
+    host.address(bytes, &head, psn).is_ok()
 }
 
 #[cfg(test)]

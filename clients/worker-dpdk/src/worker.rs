@@ -12,7 +12,7 @@ use pascaline_worker::narrow::{self, Narrowing};
 use pascaline_worker::pieces::Pieces;
 use pascaline_worker::{
     AllreduceError, Collective, Config, CongestionControl, Counters, Departure, Element, Event, Hints, Join,
-    Left, Membership, Op, Report, Request, Seals, Session,
+    Left, Membership, Op, Report, Request, Sealing, Session,
 };
 use zerocopy::IntoBytes as _;
 
@@ -88,25 +88,19 @@ impl Dpdk {
         if !config.trees.is_empty() {
             return Err(DpdkJoinError::Trees);
         }
-        if let Some(protection) = config.seals.as_ref().and_then(Seals::protection) {
-            return Err(DpdkJoinError::Sealed(protection));
-        }
-        let origin = Instant::now();
+        let (origin, number) = (Instant::now(), pascaline_worker::session_number());
         let pool = format!("worker{}", self.workers.fetch_add(1, Ordering::Relaxed));
-        let (mut link, mtu) = Link::open(&self.eal, pool, &config, port)?;
+        let sealing = Sealing::of(&config, number, origin.elapsed());
+        let (mut link, mtu) = Link::open(&self.eal, pool, (&config, port), sealing)?;
         let (identity, flexible) = config.offer(Some(mtu));
         link.find(origin, &config, port)?;
         let spread = config.spread.max(config.in_flight);
-        let join = Join::new(
-            identity,
-            pascaline_worker::session_number(),
-            spread,
-            origin.elapsed(),
-            config.join_deadline,
-        );
-        let mut join = if flexible { join.flexible() } else { join }.at(config.appliance);
-        let membership = link.handshake(&mut join, origin, &config)?;
-        let mut session = Session::new(membership, config.in_flight).at(config.appliance);
+        let join = Join::new(identity, number, spread, origin.elapsed(), config.join_deadline);
+        let join = if flexible { join.flexible().longer(config.longer()) } else { join };
+        let (membership, early) = link.handshake(&mut join.at(config.appliance), origin, &config)?;
+        let session = Session::new(membership, config.in_flight).at(config.appliance);
+        let mut session = session.longer(config.longer());
+        *session.counters_mut() = early;
         if let Some(control) = config.congestion {
             session = session.controlled(control);
         }
@@ -219,6 +213,7 @@ impl DpdkWorker {
         let (mut idle, mut full) = (0_u32, 0_u32);
         loop {
             self.link.ask(self.origin.elapsed());
+            self.link.renew(&mut self.session, self.origin.elapsed());
             self.link.send(&mut self.session, self.origin.elapsed(), tensor);
             let (heard, mut event) = self.link.receive(&mut self.session, self.origin, tensor);
             full = if heard < BURST { 0 } else { full + 1 };
@@ -233,6 +228,7 @@ impl DpdkWorker {
             }
             if let Some(notice) = self.config.notice.filter(|_| heard == 0) {
                 notice.of_session(&mut self.session, self.origin.elapsed());
+                self.link.notify(notice, &self.session, self.origin.elapsed());
             }
             idle = if heard == 0 { idle.saturating_add(1) } else { 0 };
             self.link.rest(idle);

@@ -196,7 +196,7 @@ impl Counters {
     }
 
     /// Counts a datagram that no session has seen.
-    pub(crate) const fn ignore(&mut self, reason: Ignored) {
+    pub const fn ignore(&mut self, reason: Ignored) {
         self.received += 1;
         self.ignored[reason as usize] += 1;
     }

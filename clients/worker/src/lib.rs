@@ -108,6 +108,6 @@ pub use session::{Command, CommandFailure, Event, Session, StartError, Transmit}
 pub use udp::{
     Addresses, AllreduceError, Appliances, AsyncConfig, AsyncJoinError, AsyncWorker, Background,
     CommandError, Config, ConfigError, Departure, Finished, Handle, Interrupt, JoinError, MAX_STREAMS,
-    Notice, Sealed, Seals, Streams, Submitted, TreeReport, Worker, session_number,
+    Notice, Sealed, Sealing, Seals, Streams, Submitted, TreeReport, Worker, session_number,
 };
 pub use way::{Obstacle, Unreachable};

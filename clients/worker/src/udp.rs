@@ -36,7 +36,8 @@ pub use background::{Background, Finished, Handle, Sealed, Submitted};
 pub use errors::{AllreduceError, CommandError, ConfigError, JoinError};
 pub use interrupt::Interrupt;
 pub use notice::Notice;
-pub use seals::Seals;
+pub use sealing::Sealing;
+pub use seals::{SEAL, Seals};
 pub use streams::{MAX_STREAMS, Streams};
 pub use worker::{Departure, TreeReport, Worker, session_number};
 

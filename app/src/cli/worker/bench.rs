@@ -120,8 +120,7 @@ fn prepared(args: &BenchArgs) -> Result<(BenchArgs, Config), Failed> {
     fits(args.bytes).map_err(wrong)?;
     let who = args.driver.place(args.who.placed().map_err(|error| Failed::from(&error))?).who;
     let appliances = parse::appliances(&who.appliance).map_err(wrong)?;
-    let seals =
-        args.security.only_seals(&who, 1 + appliances.trees.len(), args.driver.is_kernel()).map_err(wrong)?;
+    let seals = args.security.only_seals(&who, 1 + appliances.trees.len()).map_err(wrong)?;
     let config = Config {
         udp_ports: args.udp_ports,
         payload: args.payload,

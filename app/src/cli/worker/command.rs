@@ -98,7 +98,7 @@ pub(crate) fn command(args: &CommandArgs) -> anyhow::Result<ExitCode> {
         Err(failed) => return Ok(failed.tell(args.who.rank, args.json)),
     };
     let args = &CommandArgs { who, ..args.clone() };
-    let seals = match args.security.only_seals(&args.who, 1 + appliances.trees.len(), true) {
+    let seals = match args.security.only_seals(&args.who, 1 + appliances.trees.len()) {
         Ok(seals) => seals,
         Err(error) => {
             let failed = Failed::by_arguments(&format_args!("{error:#}"));

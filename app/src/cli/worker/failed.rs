@@ -91,7 +91,6 @@ impl From<&DpdkJoinError> for Failed {
             | DpdkJoinError::Bind
             | DpdkJoinError::Backups
             | DpdkJoinError::Trees
-            | DpdkJoinError::Sealed(_)
             | DpdkJoinError::Mtu { .. } => (None, REFUSED),
             DpdkJoinError::Pool(_)
             | DpdkJoinError::Open(_)

@@ -137,7 +137,7 @@ impl OlafArgs {
     fn config(&self) -> anyhow::Result<AsyncConfig> {
         let name = parse::only_appliance(&self.who.appliance, "an asynchronous worker")?;
         Ok(AsyncConfig {
-            seals: self.security.only_seals(&self.who, 1, true)?,
+            seals: self.security.only_seals(&self.who, 1)?,
             outstanding: self.outstanding,
             policy: self.policy(),
             seed: self.own_seed(),

@@ -115,22 +115,19 @@ impl SecurityArgs {
     /// What does not go together, and a file that gives no key.
     pub(super) fn keys(&self, args: &AllreduceArgs, appliances: &Appliances) -> anyhow::Result<Keys> {
         let jobs = 1 + appliances.trees.len();
-        if let Some(seals) = self.seals(&args.who, jobs, args.driver.is_kernel())? {
+        if let Some(seals) = self.seals(&args.who, jobs)? {
             return Ok(Keys::Sealed(seals));
         }
         Ok(self.key(args)?.map_or(Keys::None, Keys::Masked))
     }
 
-    /// The keys that seal a rank's packets in its jobs, if they are to be sealed: by the `kernel`'s driver.
+    /// The keys that seal a rank's packets in its jobs, if they are to be sealed.
     ///
     /// # Errors
     /// What does not go together, and a file that gives no key.
-    pub(super) fn seals(&self, who: &RankArgs, jobs: usize, kernel: bool) -> anyhow::Result<Option<Seals>> {
+    pub(super) fn seals(&self, who: &RankArgs, jobs: usize) -> anyhow::Result<Option<Seals>> {
         let (file, security) = (self.file()?, self.security.name());
         let Some(protection) = self.security.protection() else { return Ok(None) };
-        if !kernel {
-            bail!("--security {security} does not go with --driver dpdk, which does not seal packets");
-        }
         let file = file.with_context(|| format!("--security {security} takes --key FILE"))?;
         Seals::read(file, (who.job, who.rank), jobs, protection).map(Some).map_err(whole)
     }
@@ -139,14 +136,9 @@ impl SecurityArgs {
     ///
     /// # Errors
     /// As there, and masks.
-    pub(super) fn only_seals(
-        &self,
-        who: &RankArgs,
-        jobs: usize,
-        kernel: bool,
-    ) -> anyhow::Result<Option<Seals>> {
+    pub(super) fn only_seals(&self, who: &RankArgs, jobs: usize) -> anyhow::Result<Option<Seals>> {
         ensure!(self.security != Security::Masked, "--security masked goes with `worker allreduce` only");
-        self.seals(who, jobs, kernel)
+        self.seals(who, jobs)
     }
 
     /// The key of masked operations, if there is to be one.

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use nix::poll::PollFlags;
 
-use super::sealing::{Sealing, Unproven};
+use super::sealing::Sealing;
 use super::socket::Socket;
 use super::transfer::transient;
 use super::tree::{Peer, Tree};
@@ -32,12 +32,8 @@ pub(super) fn handshake(
     loop {
         let now = origin.elapsed();
         let late = join.handle_timeout(now);
-        // At the deadline it is what explains the silence, however long that was.
-        let doubted = if late.is_some() { Duration::MAX } else { now };
-        let unproven = sealing.as_deref().and_then(|sealing| sealing.unproven(doubted));
-        if let Some(failure) =
-            unproven.map(|Unproven { demanded, own }| join.unproven(demanded, own)).or(late)
-        {
+        let unproven = sealing.as_deref().and_then(|sealing| sealing.failure(join, now, late.is_some()));
+        if let Some(failure) = unproven.or(late) {
             part(join, socket, sealing);
             return Ok(Err(failure));
         }

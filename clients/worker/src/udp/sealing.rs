@@ -1,12 +1,16 @@
 //! Sealed packets: sessions see plain datagrams, and only what is sent and received is sealed.
 
+use core::fmt;
 use core::time::Duration;
 
 use pascaline_seal::{Fault, Holder, KeyError, KeyFile, LONGER, MemberEnd};
 
 use super::socket::BATCH;
+use super::{Config, Notice};
 use crate::counters::{Counters, Ignored};
-use crate::identity::CONTROL_LEN;
+use crate::identity::{CONTROL_LEN, Identity};
+use crate::membership::{Join, JoinFailure};
+use crate::rejection::Reason;
 use crate::session::{Session, Transmit};
 
 /// How long no datagram may open after the appliance has said that it does not take this rank's packets as
@@ -15,8 +19,8 @@ const UNPROVEN: Duration = Duration::from_millis(1500);
 /// Bytes of sealed packets at once: a full window of usual packets.
 const ROOM: usize = 512 << 10;
 
-/// A worker's end of a sealed path, in one session.
-pub(super) struct Sealing {
+/// For drivers: a worker's end of a sealed path, in one session.
+pub struct Sealing {
     end: MemberEnd,
     /// Where its keys are, to see when they are replaced.
     file: Option<KeyFile>,
@@ -39,11 +43,11 @@ pub(super) struct Sealing {
 /// The appliance does not take a rank's packets as proven. Both are
 /// [codes](pascaline_seal::Protection::code) of protections, or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unproven {
+struct Unproven {
     /// What the job demands of them.
-    pub(super) demanded: u32,
+    demanded: u32,
     /// What they have.
-    pub(super) own: u32,
+    own: u32,
 }
 
 /// Packets that have been sealed.
@@ -65,8 +69,19 @@ impl<'a> SealedPackets<'a> {
     }
 }
 
+impl fmt::Debug for Sealing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealing").field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
 impl Sealing {
-    /// Of a session that begins now, and of which nothing has been sealed before.
+    /// Of a session that begins now, and of which nothing has been sealed before; none without a key.
+    #[must_use]
+    pub fn of(config: &Config, session: u64, now: Duration) -> Option<Self> {
+        config.key().map(|key| Self::new(key, session, now))
+    }
+
     pub(super) fn new((holder, file): (&Holder, Option<KeyFile>), session: u64, now: Duration) -> Self {
         Self {
             end: MemberEnd::new(holder.clone(), session),
@@ -83,7 +98,7 @@ impl Sealing {
 
     /// Looks for another key from time to time. True if there is one: a request should be sent soon, since an
     /// answer to it decides when that key is used.
-    pub(super) fn renew(&mut self, now: Duration) -> bool {
+    pub fn renew(&mut self, now: Duration) -> bool {
         match self.file.as_mut().and_then(|file| file.poll(now)) {
             Some(Ok(holder)) => self.end.renew(holder),
             Some(Err(why)) => {
@@ -92,11 +107,6 @@ impl Sealing {
             }
             None => false,
         }
-    }
-
-    /// Why the key in the file is not used, once.
-    pub(super) const fn take_refused(&mut self) -> Option<KeyError> {
-        self.refused.take()
     }
 
     /// Takes the room for batches of packets of this length, as it is without a seal.
@@ -145,8 +155,17 @@ impl Sealing {
         self.end.seal(room, length)
     }
 
+    /// Seals the first `length` bytes of `room`, a datagram that is to be in the session's next packet.
+    /// Returns how long it is then; `None` if the room is not [`Config::longer`] more.
+    pub fn seal_in_place(&mut self, room: &mut [u8], length: usize) -> Option<usize> {
+        self.end.seal(room, length)
+    }
+
     /// Opens a datagram where it lies. Returns its length without the seal.
-    pub(super) fn open(&mut self, now: Duration, datagram: &mut [u8]) -> Result<usize, Ignored> {
+    ///
+    /// # Errors
+    /// Why it is to be ignored.
+    pub fn open(&mut self, now: Duration, datagram: &mut [u8]) -> Result<usize, Ignored> {
         let fault = match self.end.open(datagram) {
             Ok(length) => {
                 (self.opened, self.demanded, self.told) = (now, None, false);
@@ -176,7 +195,8 @@ impl Sealing {
     }
 
     /// True if an answer since the appliance last proved itself says that it rejects this rank's packets.
-    pub(super) const fn is_in_doubt(&self) -> bool {
+    #[must_use]
+    pub const fn is_in_doubt(&self) -> bool {
         self.demanded.is_some()
     }
 
@@ -186,16 +206,28 @@ impl Sealing {
     }
 
     /// The content of that answer, if it counts: no datagram has opened for long.
-    pub(super) fn unproven(&self, now: Duration) -> Option<Unproven> {
+    fn unproven(&self, now: Duration) -> Option<Unproven> {
         let demanded = self.demanded.filter(|_| self.poll_timeout().is_some_and(|due| now >= due))?;
         Some(Unproven { demanded, own: self.end.protection().code() })
     }
 
-    /// The same, once for each silence.
-    pub(super) fn take_unproven(&mut self, now: Duration) -> Option<Unproven> {
-        let unproven = self.unproven(now).filter(|_| !self.told)?;
-        self.told = true;
-        Some(unproven)
+    /// What that answer means for a worker that joins; at its deadline however long the silence was.
+    #[must_use]
+    pub fn failure(&self, join: &Join, now: Duration, is_late: bool) -> Option<JoinFailure> {
+        let unproven = self.unproven(if is_late { Duration::MAX } else { now });
+        unproven.map(|Unproven { demanded, own }| join.unproven(demanded, own))
+    }
+
+    /// Reports to the user that the appliance does not take this rank's packets as proven, once for each
+    /// silence, and why the key in the file is not used.
+    pub fn notify(&mut self, Notice(tell): Notice, identity: &Identity, now: Duration) {
+        if let Some(Unproven { demanded, own }) = self.unproven(now).filter(|_| !self.told) {
+            self.told = true;
+            tell(&identity.rejection(Reason::Unproven, demanded, own));
+        }
+        if let Some(why) = self.refused.take() {
+            tell(&format_args!("continues with the key that it has: {why}"));
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Config, ConfigError};
 
 /// Bytes by which a sealed packet is longer.
 #[expect(clippy::cast_possible_truncation, reason = "28")]
-const SEAL: u16 = LONGER as u16;
+pub const SEAL: u16 = LONGER as u16;
 
 /// The keys of a rank in sealed jobs, for each of its jobs: every tree of every stream has one.
 #[derive(Debug, Clone)]
@@ -85,8 +85,9 @@ impl Config {
         Ok(Self { seals: Some(seals), ..self })
     }
 
-    /// Bytes by which packets are longer than their parts say.
-    pub(super) fn longer(&self) -> u16 {
+    /// For drivers: bytes by which packets are longer than their parts say.
+    #[must_use]
+    pub fn longer(&self) -> u16 {
         self.seals.as_ref().map_or(0, |_| SEAL)
     }
 

@@ -8,13 +8,14 @@ use core::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::PollFlags;
-use pascaline_seal::KeyError;
 use pascaline_wire::UdpPorts;
 
+use super::Notice;
 use super::outgoing::{Cutting, Outgoing};
-use super::sealing::{Sealing, Unproven};
+use super::sealing::Sealing;
 use super::socket::{BATCH, PLACE, PLACES, Received, Socket};
 use crate::counters::Ignored;
+use crate::identity::Identity;
 use crate::pieces::Pieces;
 use crate::session::{Session, Transmit};
 
@@ -197,14 +198,11 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// That the appliance does not take this worker's packets as proven: once for each silence.
-    pub(super) fn take_unproven(&mut self) -> Option<Unproven> {
-        self.sealing.as_deref_mut()?.take_unproven(self.origin.elapsed())
-    }
-
-    /// Why another key in the file of this one is not used, once.
-    pub(super) fn take_refused_key(&mut self) -> Option<KeyError> {
-        self.sealing.as_deref_mut()?.take_refused()
+    /// Reports to the user what hinders seals.
+    pub(super) fn notify(&mut self, notice: Notice, identity: &Identity) {
+        if let Some(sealing) = self.sealing.as_deref_mut() {
+            sealing.notify(notice, identity, self.origin.elapsed());
+        }
     }
 }
 

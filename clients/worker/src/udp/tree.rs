@@ -11,7 +11,7 @@ use pascaline_wire::{UdpPorts, control, header, trailer};
 use super::group::Listener;
 use super::handshake::handshake;
 use super::outgoing::Cutting;
-use super::sealing::{Sealing, Unproven};
+use super::sealing::Sealing;
 use super::socket::{PLACE, PLACES, Socket};
 use super::transfer::Transfer;
 use super::worker::session_number;
@@ -19,7 +19,6 @@ use super::{Config, ConfigError, JoinError, Notice};
 use crate::membership::{Join, JoinFailure};
 use crate::pieces::Pieces;
 use crate::places::Places;
-use crate::rejection::Reason;
 use crate::session::{Event, Session};
 
 /// The most full batches before timeouts are checked.
@@ -56,7 +55,7 @@ impl Tree {
         let mut buffer = vec![0; PLACE * PLACES];
         let places = Places::new(peers.len(), config.silence);
         let (number, now) = (session_number(), origin.elapsed());
-        let mut sealing = config.key().map(|key| Sealing::new(key, number, now));
+        let mut sealing = Sealing::of(config, number, now);
         let join = Join::new(identity, number, spread, now, config.join_deadline);
         let join = if flexible { join.flexible().longer(config.longer()) } else { join };
         let mut join = join.at(config.appliance).among(places);
@@ -291,12 +290,7 @@ impl Exchange<'_> {
         if let Some(why) = self.transfer.take_warning() {
             tell(&format_args!("packets are sent one by one, which takes more processor time: {why}"));
         }
-        if let Some(Unproven { demanded, own }) = self.transfer.take_unproven() {
-            tell(&self.session.membership().identity.rejection(Reason::Unproven, demanded, own));
-        }
-        if let Some(why) = self.transfer.take_refused_key() {
-            tell(&format_args!("continues with the key that it has: {why}"));
-        }
+        self.transfer.notify(notice, &self.session.membership().identity);
         if let Some((group, why)) = self.listener.trouble() {
             tell(&format_args!("cannot listen to multicast group {group}: {why}"));
         }

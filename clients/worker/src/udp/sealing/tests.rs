@@ -1,9 +1,13 @@
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use pascaline_seal::{JobKeys, Protection, Secret};
 use pascaline_wire::control::{Action, Control, Status};
 use pascaline_wire::{Element, Header, Kind, header};
 
 use super::*;
-use crate::identity::{Identity, Membership};
+use crate::identity::Membership;
+
+static TOLD: AtomicU32 = AtomicU32::new(0);
 
 const SESSION: u64 = 9;
 const SALT: u64 = 4;
@@ -143,9 +147,13 @@ fn that_packets_are_unproven_counts_once_nothing_has_opened_for_long() {
     assert!(sealing.is_in_doubt());
     assert_eq!(sealing.poll_timeout(), Some(due));
     assert_eq!(sealing.unproven(due - Duration::from_millis(1)), None);
-    let unproven = Some(Unproven { demanded: 2, own: 1 });
-    assert_eq!([sealing.unproven(due), sealing.take_unproven(due)], [unproven; 2]);
-    assert_eq!(sealing.take_unproven(due), None, "once");
+    assert_eq!(sealing.unproven(due), Some(Unproven { demanded: 2, own: 1 }));
+    let identity = Identity { job: 1, rank: RANK, ranks: 3, payload: 1024 };
+    let notice = Notice(|_| {
+        TOLD.fetch_add(1, Ordering::Relaxed);
+    });
+    (0..3).for_each(|_| sealing.notify(notice, &identity, due));
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1, "once");
     // It proves itself after all.
     sealing.open(due, &mut answer.clone()).unwrap();
     assert_eq!((sealing.is_in_doubt(), sealing.poll_timeout()), (false, None));
