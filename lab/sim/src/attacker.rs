@@ -3,8 +3,11 @@
 //! It sees each frame between a rank and the appliance, and sends recorded ones again, also to other ranks
 //! and much later, changed in one bit, cut off, or with the seal of another frame. None of these may be
 //! taken. It also looks whether any number is used twice with one key, which would break the cipher.
+//!
+//! Where a fuzzer makes its decisions, it has a *script*, and attacks jobs without seals, too: there from an
+//! address of its own, since on their path it could do as it likes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use pascaline_seal::{Holder, JobKeys, LONGER, Protection, Secret, counter};
 use pascaline_wire::control::{self, Action, Control};
@@ -50,6 +53,8 @@ type Used = (Way, u16, u16, u64, u64);
 #[derive(Debug)]
 pub(crate) struct Attacker {
     random: Random,
+    /// What it does, in place of random numbers.
+    script: Option<VecDeque<u8>>,
     up: Vec<Vec<u8>>,
     down: Vec<Vec<u8>>,
     used: BTreeMap<Used, Vec<u8>>,
@@ -62,7 +67,17 @@ impl Attacker {
     /// One with random numbers of its own.
     pub(crate) fn new(seed: u64) -> Self {
         let (up, down, used) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { random: Random::new(seed ^ 0xa77a_c4e5), up, down, used }
+        Self { random: Random::new(seed ^ 0xa77a_c4e5), script: None, up, down, used }
+    }
+
+    /// It does from now on what these bytes say.
+    pub(crate) fn follow(&mut self, script: &[u8]) {
+        self.script = Some(script.iter().copied().collect());
+    }
+
+    /// Whether it does what a script says.
+    pub(crate) const fn has_script(&self) -> bool {
+        self.script.is_some()
     }
 
     /// Sees a sealed datagram on its way, of a rank in this session or to one from an appliance in this life.
@@ -77,12 +92,15 @@ impl Attacker {
         datagram: &[u8],
     ) -> Result<Option<Forged>, Violation> {
         self.note(way, (session, life), datagram)?;
-        let Self { random, up, down, .. } = self;
+        let Self { random, script, up, down, .. } = self;
         let seen = if way == Way::Up { up } else { down };
         let at = random.index(REMEMBERED);
         match seen.get_mut(at) {
             Some(old) => *old = datagram.to_vec(),
             None => seen.push(datagram.to_vec()),
+        }
+        if let Some(script) = script {
+            return Ok(scripted(script, seen));
         }
         if !random.chance(OFTEN) {
             return Ok(None);
@@ -137,6 +155,31 @@ impl Attacker {
         }
         Ok(())
     }
+}
+
+/// What a script says about a frame that it has just seen. Its first byte: wait for this many frames, or send
+/// one of those seen. Then when, which one, from where on it is changed, how many bytes (from 128 on: that
+/// many less it is longer), and the changes.
+fn scripted(script: &mut VecDeque<u8>, seen: &[Vec<u8>]) -> Option<Forged> {
+    const SEND: u8 = 0xc0;
+    if let Some(wait @ 1..SEND) = script.front_mut() {
+        *wait -= 1;
+        return None;
+    }
+    let mut next = || script.pop_front();
+    let _ = next()?;
+    let [after, which, at, count] = [next()?, next()?, next()?, next()?].map(usize::from);
+    let mut forged = seen.get(which % seen.len().max(1))?.clone();
+    let end = if count < 128 { (at + count).min(forged.len()) } else { forged.len() + count - 127 };
+    forged.resize(end.max(forged.len()), 0);
+    for place in (at..end).filter(|place| !UNCOVERED.contains(place)) {
+        *forged.get_mut(place)? ^= next()?;
+    }
+    // No changes: it ends there.
+    if count == 0 {
+        forged.truncate(at.max(1));
+    }
+    Some((after as u64 * MILLI / 16, forged))
 }
 
 /// True for a control body that answers or rejects.

@@ -82,3 +82,4 @@ pub use plan::Cell;
 pub use sabotage::Sabotage;
 pub use violation::Violation;
 pub use world::runs::{Runs, runs};
+pub use world::script::scripted;

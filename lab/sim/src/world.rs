@@ -36,6 +36,7 @@ mod network;
 mod outside;
 mod pauses;
 pub(crate) mod runs;
+pub(crate) mod script;
 mod trees;
 mod turns;
 mod upsets;

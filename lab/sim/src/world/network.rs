@@ -48,7 +48,12 @@ impl World<'_> {
             let holder = attacker::holder(plan, (of.keyed, of.rank), of.renewed);
             of.sealed = holder.map(|holder| (MemberEnd::new(holder, session), session));
         }
-        let Some(bytes) = of.seal(&bytes) else { return bytes };
+        let Some(bytes) = of.seal(&bytes) else {
+            if self.attacker.has_script() {
+                self.show_stranger(worker, &bytes);
+            }
+            return bytes;
+        };
         if let (Sabotage::HoldKeys, Some((_, session))) = (self.saboteur.what, &of.sealed)
             && let Some(forged) = datagram(&bytes)
                 .and_then(|datagram| attacker::with_keys(plan, (of.keyed, of.rank), *session, datagram))
@@ -83,6 +88,20 @@ impl World<'_> {
                 };
                 self.wheel.push(at, what);
             }
+        }
+    }
+
+    /// Shows the attacker a frame of a job without seals. It sends one from an address of its own then,
+    /// perhaps.
+    fn show_stranger(&mut self, worker: usize, bytes: &[u8]) {
+        let stranger = Host::new(self.plan.links.len() + 1, self.plan.ports, self.plan.v6);
+        let Some(seen) = datagram(bytes) else { return };
+        let forged = self.attacker.see(Way::Up, (0, 0), seen).ok().flatten();
+        let parts = forged.as_ref().map(|(after, forged)| (*after, forged.split_first_chunk()));
+        if let Some((after, Some((head, body)))) = parts {
+            self.reached.add(Reach::Forged, 1);
+            let bytes = stranger.send(head, body);
+            self.wheel.push(self.now + after, What::Up { worker, bytes, bad_checksum: false });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Jobs whose packets are sealed, with an attacker on their path who has no key.
 
-use pascaline_sim::{Campaign, Fault, Reach, Sabotage, Shape, Violation, shaped_schedule};
+use pascaline_sim::{Campaign, Fault, Reach, Sabotage, Shape, Violation, scripted, shaped_schedule};
+use proptest::prelude::*;
 
 #[test]
 fn no_frame_of_an_attacker_is_taken() {
@@ -32,4 +33,30 @@ fn seals_that_are_taken_unchecked_are_found() {
 #[test]
 fn numbers_that_are_used_twice_are_found() {
     assert_found(Sabotage::RepeatNumbers, |violation| matches!(violation, Violation::NumberTwice { .. }));
+}
+
+/// What looks on is the same, with random decisions of the attacker or with those of a script.
+#[test]
+fn defects_are_found_beside_a_script() {
+    let found = |seed| scripted(&[1, seed, 0], Sabotage::RepeatNumbers);
+    assert!((0..40).any(|seed| matches!(found(seed), Err(Violation::NumberTwice { .. }))));
+}
+
+/// What a fuzzer may find for an attacker to do: the mode, the schedule, and frames.
+fn scripts() -> impl Strategy<Value = Vec<u8>> {
+    let changes = (0_usize..24, any::<[u8; 24]>());
+    let frame =
+        (0_u8..60, any::<[u8; 3]>(), changes).prop_map(|(wait, [after, which, at], (count, bytes))| {
+            [&[wait, after, which, at, u8::try_from(count).unwrap()], &bytes[..count]].concat()
+        });
+    (any::<[u8; 3]>(), prop::collection::vec(frame, 0..60))
+        .prop_map(|(head, frames)| head.into_iter().chain(frames.concat()).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn no_script_of_an_attacker_breaks_a_promise(script in scripts()) {
+        prop_assert_eq!(scripted(&script, Sabotage::None).map_err(|violation| violation.to_string()), Ok(()));
+    }
 }
