@@ -40,6 +40,11 @@ pub(crate) struct Where {
 }
 
 impl Where {
+    /// Whether no host on the way can read what is sent.
+    pub(super) fn is_private(&self) -> bool {
+        self.admin.is_private()
+    }
+
     /// Who asks there.
     pub(super) fn client(&self) -> anyhow::Result<Client> {
         let Self { admin, token_file, ca, cert, cert_key } = self;

@@ -20,6 +20,7 @@ Examples:
   pascaline job fbcast 1 4711 --json
   pascaline job key --new job.key   # for security masked, mac and encrypt
   pascaline job key --new rank3.key --of job.key --job 1 --rank 3
+  pascaline job key 1 --give next.key   # over the admin API, into its key_file, and in force
   pascaline job rekey 1          # once its key_file has another key
   pascaline job reset 1 --admin https://appliance:9466 --ca ca.pem --token-file token
 
@@ -80,14 +81,16 @@ enum Order {
         /// The packet sequence number
         psn: u32,
     },
-    /// Make the file of a job's key, or of one rank's own; no appliance is asked
+    /// Make the file of a job's key, or of one rank's own; or give a key to an appliance
     ///
     /// A job's key serves security masked, where no appliance may have it, and security mac or encrypt, where
     /// the appliance and the ranks need it. A rank's own key is for mac and encrypt: it proves that rank
-    /// and no other.
+    /// and no other. No appliance is asked, but with --give: it replaces the file that the job's key_file
+    /// names, in a directory that the appliance may write to, and goes on as by `rekey`.
     #[command(after_help = "Examples:
   pascaline job key --new job.key
-  pascaline job key --new rank3.key --of job.key --job 1 --rank 3")]
+  pascaline job key --new rank3.key --of job.key --job 1 --rank 3
+  pascaline job key 1 --give next.key --admin https://appliance:9466 --ca ca.pem --token-file token")]
     Key(key::KeyArgs),
     /// Put another key in force, which seals the job's packets, while the job goes on
     ///
@@ -116,7 +119,7 @@ enum Order {
 }
 
 impl Order {
-    /// The job, and the order as the admin API takes it; or the key to make, which it has no part in.
+    /// The job, and the order as the admin API takes it; or what concerns a key.
     fn asked(&self) -> Result<(&str, Value), &key::KeyArgs> {
         Ok(match self {
             Self::Key(args) => return Err(args),
@@ -133,12 +136,14 @@ impl Order {
 
 /// Gives the order, and prints what has come of it.
 pub(crate) fn job(args: &JobArgs) -> anyhow::Result<ExitCode> {
-    let (job, order) = match args.order.asked() {
-        Ok(asked) => asked,
-        Err(key) => return key::key(key, args.json),
+    let (path, body) = match args.order.asked() {
+        Ok((job, order)) => (format!("/api/v1/jobs/{}/command", segment(job)), order.to_string()),
+        Err(key) => match key::given(key, &args.at)? {
+            Some(asked) => asked,
+            None => return key::key(key, args.json),
+        },
     };
-    let path = format!("/api/v1/jobs/{}/command", segment(job));
-    let answer = answered(args.at.client()?.post(&path, &order.to_string())?)?;
+    let answer = answered(args.at.client()?.post(&path, &body)?)?;
     if args.json {
         println!("{answer}");
     } else {

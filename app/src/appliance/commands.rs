@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use pascaline_pipelines::membership::{Command, Event, JobStatus, Refused};
+use pascaline_seal::Secret;
 use pascaline_shared::guarded::Problem;
 use pascaline_wire::control::SERVER_RANK;
 use tracing::info;
@@ -43,16 +44,11 @@ pub(super) fn rekey(
     at_once: bool,
 ) -> Result<String, Problem> {
     let former = site.plane.membership().with_former_keys(id);
-    let behind = behind(&former);
     let read = running.read_keys(id)?;
     let conflict = |error: String, remedy: String| Err(Problem::new(StatusCode::CONFLICT, error, remedy));
     let (files, new, above) = (read.files.clone(), read.keys.is_some(), read.above.is_some());
-    if new && !former.is_empty() && !at_once {
-        let error = format!("job {id}: {behind} the key before the one in force");
-        let remedy = format!(
-            "give them the file of that one first, or refuse them with `pascaline job rekey {id} --now`"
-        );
-        return conflict(error, remedy);
+    if new && !at_once {
+        all_have_changed(id, &former)?;
     }
     if !(new || above || at_once) && former.is_empty() {
         let error = format!("job {id}: {files} has the key that is in force");
@@ -70,10 +66,38 @@ pub(super) fn rekey(
     } else if above {
         format!("job {id} uses the key in {files} as soon as its parent does")
     } else {
-        format!("job {id} has the key in {files}; {behind} the one before")
+        format!("job {id} has the key in {files}; {} the one before", behind(&former))
     };
     info!(job = id, "{done}");
     Ok(done)
+}
+
+/// Puts a key into the file of a job's, and has the job take it.
+pub(super) fn give_key(
+    site: &mut Site<'_>,
+    running: &mut Running,
+    id: u16,
+    secret: &Secret,
+) -> Result<String, Problem> {
+    // Before the file is another one.
+    all_have_changed(id, &site.plane.membership().with_former_keys(id))?;
+    secret.replace(running.key_file(id)?).map_err(|error| {
+        let text = error.to_string();
+        let (error, remedy) = text.split_once("\n  remedy: ").unwrap_or((&text, "look at the file"));
+        Problem::new(StatusCode::CONFLICT, format!("job {id}: {error}"), remedy)
+    })?;
+    rekey(site, running, id, false)
+}
+
+/// No third key is taken while some still use the one before.
+fn all_have_changed(id: u16, former: &[u16]) -> Result<(), Problem> {
+    if former.is_empty() {
+        return Ok(());
+    }
+    let error = format!("job {id}: {} the key before the one in force", behind(former));
+    let remedy =
+        format!("give them the file of that one first, or refuse them with `pascaline job rekey {id} --now`");
+    Err(Problem::new(StatusCode::CONFLICT, error, remedy))
 }
 
 /// That ranks are behind, and perhaps the server, for people.

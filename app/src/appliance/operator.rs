@@ -172,6 +172,11 @@ impl Operator {
                 commands::rekey(site, running, job.id, at_once)
             });
         }
+        if let Order::GiveKey(key, secret, reply) = order {
+            return self.command((&key, reply), site, |running, site, job| {
+                commands::give_key(site, running, job.id, &secret)
+            });
+        }
         if let Order::Register(job, who, reply) = order {
             self.registrar.register(site, job, &who, reply);
             return false;
@@ -289,6 +294,7 @@ impl Operator {
             // They change something, and have been carried out.
             Order::Command(..)
             | Order::Rekey(..)
+            | Order::GiveKey(..)
             | Order::Reload(_)
             | Order::Register(..)
             | Order::Create(..)

@@ -1,6 +1,7 @@
 //! The configuration in force, and how another one takes its place.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,11 @@ use crate::config::{Config, ConfigError, JobConfig};
 fn in_file(error: &ConfigError) -> Problem {
     let place = error.place().map(|(line, column)| FilePlace { line, column });
     Problem { place, ..Problem::unprocessable(error.message(), error.remedy()) }
+}
+
+fn unsealed(id: u16) -> Problem {
+    let error = format!("job {id}: its packets are not sealed");
+    Problem::new(StatusCode::CONFLICT, error, "set `security` and `key_file` of it")
 }
 
 /// The keys of a job as its files have them now.
@@ -120,14 +126,23 @@ impl Running {
             return Err(Problem::new(StatusCode::NOT_FOUND, format!("no job {id}"), "GET /api/v1/jobs"));
         };
         if files.is_empty() {
-            let error = format!("job {id}: its packets are not sealed");
-            return Err(Problem::new(StatusCode::CONFLICT, error, "set `security` and `key_file` of it"));
+            return Err(unsealed(id));
         }
         Ok(ReadKeys {
             files,
             keys: again.spec.keys.clone().filter(|keys| own.spec.keys.as_ref() != Some(keys)),
             above: Some(again.spec.keys_above.clone()).filter(|keys| own.spec.keys_above != *keys),
         })
+    }
+
+    /// The file with the key of a job's packets.
+    ///
+    /// # Errors
+    /// There is no such job, or its packets are not sealed.
+    pub(super) fn key_file(&self, id: u16) -> Result<&Path, Problem> {
+        self.configured(&JobKey::Number(id))?;
+        let job = self.config.jobs.iter().find(|job| job.spec.id == id);
+        job.and_then(|job| job.key_file.as_deref()).ok_or_else(|| unsealed(id))
     }
 
     /// Has a job use the keys that [`read_keys`](Self::read_keys) has given.

@@ -4,7 +4,7 @@
 //! `rank 3 of job 1: ` and base64 text of 64 bytes, which follow from the job's.
 
 use core::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -141,6 +141,36 @@ impl Secret {
             Content::Job(bytes) => Ok(Self(bytes)),
             Content::Rank(whose, _) => Err(KeyError::OfRank { file: file.to_owned(), whose }),
         }
+    }
+
+    /// From the text of a job's file, which is wiped; `None` if it is no such text.
+    #[must_use]
+    pub fn parse(text: String) -> Option<Self> {
+        let text = Zeroizing::new(text);
+        Self::new(&Zeroizing::new(STANDARD.decode(text.trim()).ok()?))
+    }
+
+    /// The text of a job's file.
+    #[must_use]
+    pub fn text(&self) -> Zeroizing<String> {
+        Zeroizing::new(STANDARD.encode(self.bytes()))
+    }
+
+    /// Makes a job's file with this key, which only its owner may use, in place of one that is there.
+    ///
+    /// # Errors
+    /// See [`KeyError`]; then the file is as it was.
+    pub fn replace(&self, file: &Path) -> Result<(), KeyError> {
+        let mut name = file.file_name().unwrap_or_default().to_owned();
+        name.push(".next");
+        let next = file.with_file_name(name);
+        // What an attempt that was interrupted has left.
+        let _ = fs::remove_file(&next);
+        write(&next, &Zeroizing::new(format!("{}\n", *self.text())))?;
+        fs::rename(&next, file).map_err(|source| {
+            let _ = fs::remove_file(&next);
+            not_made(file, source)
+        })
     }
 
     /// Makes a job's file with a new random key, which only its owner may use.

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +45,19 @@ pub enum Address {
         /// Whether TLS is spoken.
         tls: bool,
     },
+}
+
+impl Address {
+    /// Whether no host on the way there can read what is sent.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        match self {
+            Self::Unix(_) | Self::Tcp { tls: true, .. } => true,
+            Self::Tcp { host, .. } => {
+                host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+            }
+        }
+    }
 }
 
 impl FromStr for Address {

@@ -47,6 +47,14 @@ impl JobCommand {
     }
 }
 
+/// A job's key. It never shows.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenKey {
+    /// As in its file: base64 of at least 32 bytes.
+    pub(super) key: String,
+}
+
 /// What has come of an order.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Commanded {

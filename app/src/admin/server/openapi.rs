@@ -24,6 +24,7 @@ use super::routes;
         routes::explain,
         routes::capture,
         routes::command,
+        routes::give_key,
         routes::config,
         routes::reload,
         routes::drain,

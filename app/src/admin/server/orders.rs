@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use pascaline_pipelines::membership::{Command, Registration};
 use pascaline_pipelines::switchml::Terms;
+use pascaline_seal::Secret;
 use pascaline_shared::guarded::Problem;
 use tokio::sync::{mpsc, oneshot};
 
@@ -71,6 +72,8 @@ pub(crate) enum Order {
     Command(JobKey, Command, Reply<Commanded>),
     /// Another key for the job's packets; at once for all ranks, or for one after the other.
     Rekey(JobKey, bool, Reply<Commanded>),
+    /// A key to be put into the job's file, and in force.
+    GiveKey(JobKey, Secret, Reply<Commanded>),
     Capture(JobKey, CaptureRequest, Reply<Captured>),
     #[cfg_attr(not(feature = "switchml"), expect(dead_code, reason = "no such client has a door"))]
     /// A client of SwitchML's wants to know of how many workers this job is.

@@ -6,6 +6,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use pascaline_seal::Secret;
 use pascaline_shared::guarded::Problem;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use super::answers::{
     CaptureRequest, Captured, Draining, EffectiveConfig, Explanation, JobDetail, Jobs, ReloadReport, Status,
 };
 use super::body::JsonBody;
-use super::command::{Commanded, JobCommand};
+use super::command::{Commanded, GivenKey, JobCommand};
 use super::openapi;
 use super::orders::{JobKey, Order, Orders};
 use super::patch::Patch;
@@ -32,6 +33,7 @@ pub(super) fn router(orders: Orders, body_bytes: usize) -> Router {
         .route("/api/v1/jobs/{job}/explain", get(explain))
         .route("/api/v1/jobs/{job}/capture", post(capture))
         .route("/api/v1/jobs/{job}/command", post(command))
+        .route("/api/v1/jobs/{job}/key", post(give_key))
         .route("/api/v1/config", get(config))
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/drain", post(drain))
@@ -191,6 +193,29 @@ pub(super) async fn command(
 ) -> Answer<Commanded> {
     let key = key(job)?;
     orders.ask(|reply| command.order(key, reply)).await.map(Json)
+}
+
+/// Puts a key into the file of the job's `key_file`, in place of the one there, and in force as `rekey` does.
+/// No log has it. Over TLS, a Unix socket or loopback only, since it is the job's whole secret.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{job}/key", params(("job" = String, Path, description = "Number or name")),
+    request_body(content = GivenKey, content_type = "application/json"),
+    responses(
+        (status = 200, body = Commanded), (status = 400, body = Problem), (status = 404, body = Problem),
+        (status = 409, body = Problem), (status = 422, body = Problem)
+    )
+)]
+pub(super) async fn give_key(
+    State(orders): State<Orders>,
+    job: Job,
+    JsonBody(given): JsonBody<GivenKey>,
+) -> Answer<Commanded> {
+    let key = key(job)?;
+    let secret = Secret::parse(given.key).ok_or_else(|| {
+        let remedy = "send the text of the file that `pascaline job key --new FILE` makes";
+        Problem::unprocessable("the key is not base64 of 32 bytes or more", remedy)
+    })?;
+    orders.ask(|reply| Order::GiveKey(key, secret, reply)).await.map(Json)
 }
 
 /// The configuration in force.

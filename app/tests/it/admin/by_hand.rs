@@ -111,6 +111,29 @@ fn another_key_is_put_in_force_once_it_is_in_the_file() {
     let at_once = job(&site, &["rekey", "9", "--now"]);
     assert!(at_once.out.contains("with the key in") && at_once.code == Some(0), "{at_once:?}");
 
+    // Over the API: from a file of the operator's into the appliance's.
+    Secret::create(&next).unwrap();
+    let mine = next.to_str().unwrap();
+    let given = job(&site, &["key", "9", "--give", mine, "--json"]).json();
+    assert!(given["done"].as_str().unwrap().contains("takes the one before until all ranks use this"));
+    let [text, there] = [&next, &file].map(|file| std::fs::read_to_string(file).unwrap());
+    assert_eq!((&text, file.metadata().unwrap().permissions().mode() & 0o777), (&there, 0o600));
+    assert!(!site.log().contains(text.trim()), "no log has a key");
+    job(&site, &["key", "9", "--give", mine]).refused(1, &same);
+    job(&site, &["key", "1", "--give", mine]).refused(1, &["job 1: its packets are not sealed"]);
+    job(&site, &["key", "7", "--give", mine]).refused(1, &["no job 7"]);
+    pascaline(&["job", "key", "9", "--give", mine, "--admin", "192.0.2.1:9466"])
+        .refused(1, &["a key is not sent over plain TCP to another host", "remedy: --admin https://"]);
+    for arguments in
+        [&["key", "9"][..], &["key", "--give", mine], &["key", "--new", mine, "--give", mine, "9"]]
+    {
+        assert_eq!(job(&site, arguments).code, Some(2), "{arguments:?}");
+    }
+    for body in ["{}", r#"{"key": "c2hvcnQ="}"#, r#"{"key": "no key"}"#] {
+        let refused = site.call("POST", "/api/v1/jobs/9/key", body);
+        assert!(matches!(refused.status, 400 | 422) && refused.json()["remedy"].is_string(), "{body}");
+    }
+
     Secret::read(&file).unwrap().create_of_rank(&of_rank, 9, 1).unwrap();
     std::fs::rename(&of_rank, &file).unwrap();
     job(&site, &["rekey", "9"]).refused(1, &["the key of one rank (rank 1 of job 9)", "remedy: "]);

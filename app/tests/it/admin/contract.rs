@@ -101,6 +101,8 @@ fn the_schema_of_a_new_job_has_the_keys_of_the_configuration() {
     assert_eq!(known.iter().copied().filter(lacks).collect::<Vec<_>>(), ["key_file", "updates"]);
 }
 
+const KEY: &str = r#"{"key": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}"#;
+
 #[test]
 fn answers_are_as_documented() {
     let site = Site::start();
@@ -136,6 +138,9 @@ fn answers_are_as_documented() {
         ("POST", "/api/v1/jobs/{job}/command", "1", r#"{"command": "help", "psn": 7}"#, 409),
         ("POST", "/api/v1/jobs/{job}/command", "1", "{}", 400),
         ("POST", "/api/v1/jobs/{job}/command", "77", r#"{"command": "reset"}"#, 404),
+        ("POST", "/api/v1/jobs/{job}/key", "1", r#"{"key": "no key"}"#, 422),
+        ("POST", "/api/v1/jobs/{job}/key", "77", KEY, 404),
+        ("POST", "/api/v1/jobs/{job}/key", "1", KEY, 409),
         ("POST", "/api/v1/reload", "", "", 200),
         ("POST", "/api/v1/drain", "", "", 202),
     ] {

@@ -21,6 +21,14 @@ fn addresses_are_read() {
 }
 
 #[test]
+fn only_other_hosts_without_tls_are_overheard() {
+    let is_private = |text: &str| text.parse::<Address>().unwrap().is_private();
+    let private = ["unix:/a", "127.0.0.1:1", "[::1]:1", "http://localhost", "https://appliance:1"];
+    assert!(private.into_iter().all(is_private));
+    assert!(!["10.0.0.1:1", "http://localhost.example"].into_iter().any(is_private));
+}
+
+#[test]
 fn an_address_that_refuses_is_passed_over() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let alive = listener.local_addr().unwrap();
