@@ -23,6 +23,7 @@ from metrics import RESULTS, Accounting, Metrics
 from netns import APPLIANCE_ADDRESS, Network
 from options import Options
 from process import Child, Stop, run, run_long, say
+from rekey import Keys
 from stage import Stage
 from verdict import Verdict
 
@@ -165,12 +166,17 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
     mpi, streams = options.client == "mpi", options.client == "c-streams"
     workers, mtu = options.workers, options.mtu
     network = Managed(workers, mtu) if mpi else Network(workers, mtu)
-    window, more = min(512, options.pool_slots), ADMISSION if mpi else ""
-    settings = Settings.of(options, window, jobs=2 if streams else 1, more=more)
+    window, jobs = min(512, options.pool_slots), 2 if streams else 1
+    # Jobs that are formed by their ranks have no key.
+    more = ADMISSION if mpi and not options.sealed else ""
     with Stage(binary, stop, network, keep=options.keep) as stage:
+        keys = Keys(binary, stage.files, jobs) if options.security != "none" else None
+        key_file = str(keys.appliances) if keys and options.sealed else ""
+        settings = Settings.of(options, window, jobs=jobs, more=more, key_file=key_file)
         appliance = stage.appliance(network, settings)
         say(f"{workers} programs of {'MPI' if mpi else 'C'}, each in a network namespace of its own")
-        children = (_start_mpi if mpi else _start_c)(options, stage, network, libraries)
+        url = _keys(options) + (f"&security={options.security}&key={keys.ranks}" if keys else "")
+        children = (_start_mpi if mpi else _start_c)(options, stage, network, libraries, url)
         stage.wait(children, options.timeout, "the programs")
         said = "".join(child.out.read_text(errors="replace") for child in children)
         errors = "".join(child.err.read_text(errors="replace") for child in children)
@@ -184,13 +190,13 @@ def demonstrate(options: Options, binary: Path, libraries: Path, stop: Stop) -> 
         return stage.judged(outcome)
 
 
-def _start_c(options: Options, stage: Stage, network: Network, libraries: Path) -> list[Child]:
+def _start_c(options: Options, stage: Stage, network: Network, libraries: Path, url: str) -> list[Child]:
     """One program in each worker's namespace; those of odd ranks are built with sanitizers."""
     name = "streams" if options.client == "c-streams" else "allreduce"
     source, place = f"clients/examples/c/{name}.c", f"{APPLIANCE_ADDRESS}:{UDP_PORT}"
     plain = compiled(source, libraries, stage.files / name)
     checked = compiled(source, libraries, stage.files / f"{name}_checked", "-fsanitize=address,undefined")
-    more = [options.workers, options.bytes // 4, options.allreduces, _keys(options)]
+    more = [options.workers, options.bytes // 4, options.allreduces, url]
     environment = ["env", f"LD_LIBRARY_PATH={libraries / 'lib'}"]
     return [
         stage.child(f"c{rank}", [*environment, checked if rank % 2 else plain, place, rank, *more], namespace)
@@ -206,7 +212,7 @@ def _keys(options: Options) -> str:
     return f"{keys}&wire={options.wire}" if options.wire else keys
 
 
-def _start_mpi(options: Options, stage: Stage, network: Network, libraries: Path) -> list[Child]:
+def _start_mpi(options: Options, stage: Stage, network: Network, libraries: Path, url: str) -> list[Child]:
     program = stage.files / "mpi_allreduce"
     source = ROOT / "clients/examples/mpi/allreduce.c"
     flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1")
@@ -214,8 +220,8 @@ def _start_mpi(options: Options, stage: Stage, network: Network, libraries: Path
     size = [str(options.bytes // 4), str(options.allreduces)]
     variables = {
         "LD_PRELOAD": str(libraries / "lib/libpascaline-mpi.so"),
-        "PASCALINE_URL": f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}?job={JOB}&{_keys(options)}",
-        "PASCALINE_JOBS": f"{DERIVED[0]}-{DERIVED[1]}",
+        "PASCALINE_URL": f"pascaline://{APPLIANCE_ADDRESS}:{UDP_PORT}?job={JOB}&{url}",
+        **({} if options.sealed else {"PASCALINE_JOBS": f"{DERIVED[0]}-{DERIVED[1]}"}),
         "PASCALINE_STATS": "1",
     }
     command = mpirun(network, stage.files, variables, [str(program), *size])

@@ -35,7 +35,7 @@ class Settings:
     # Further lines of each job, and tables of the configuration, as text.
     job_keys: str = ""
     more: str = ""
-    # Ranks of each job, those beyond the workers' namespaces in the first ones; 0: one in each.
+    # Ranks of each job; 0: one in each worker's namespace.
     fan_in: int = 0
     # Packet buffers for future jobs; 0 for the default.
     spare_packets: int = 0
@@ -182,7 +182,7 @@ def whole(network: Network, settings: Settings, admin: Path) -> Tables:
             "name": f"{settings.name}{number - JOB}",
             "fan_in": fan_in,
             "window": settings.window,
-            "members": [network.address(rank % len(network.workers)) for rank in range(fan_in)],
+            "members": [network.address(rank) for rank in range(fan_in)],
             **policy_keys(settings),
             **({"multicast": f"{settings.group}{number}"} if settings.group else {}),
         }

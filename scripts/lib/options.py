@@ -148,7 +148,7 @@ class Options:
         "what f32 elements travel as, if not as f32",
     )  # fmt: skip
     security: str = _option(
-        Kind.PLAIN | Kind.TWO_LEVEL | _UPDATES, "none", ("none", "masked", *_SEALED),
+        Kind.PLAIN | Kind.TWO_LEVEL | Kind.CLIENTS | _UPDATES, "none", ("none", "masked", *_SEALED),
         "what protects tensors: masks hide them from the appliance; seals keep hosts on the path from "
         "forging packets (mac), and from reading them (encrypt); plain allreduces --json have the cost",
     )  # fmt: skip
@@ -340,8 +340,8 @@ _LIMITS: dict[Kind, dict[str, Callable[[Options], bool]]] = {
             o.workers <= MOST_PORTS or not (o.ip6 or o.routed or o.collective != "allreduce")
         ),
         f"--wire: f32, {_FEW}": lambda o: not o.wire or (o.dtype == "f32" and o.workers <= MOST_PORTS),
-        "--security masked: without --wire and --order rank": lambda o: (
-            o.security != "masked" or not (o.wire or o.order == "rank")
+        "--security masked: without --wire, --order rank, and --client mpi, which takes maxima": lambda o: (
+            o.security != "masked" or not (o.wire or o.order == "rank" or o.client == "mpi")
         ),
         "--multicast: without --routed": lambda o: not (o.multicast and o.routed),
         "--routed: the bad network has the routers' places": lambda o: not (o.routed and o.bad_network),

@@ -113,7 +113,7 @@ class Bed:
     """One test's networks, appliances and ranks; everything ends with it."""
 
     def __init__(self, binary: Path, library: Library, files: Path) -> None:
-        self.binary, self._library, self._files = binary, library, files
+        self._binary, self._library, self._files = binary, library, files
         self.stop = Deadline(_SECONDS)
         self.cleanup = ExitStack()
         self._processes = self.cleanup.enter_context(Processes(files))
@@ -147,7 +147,7 @@ class Bed:
     def _start(self, site: Any, settings: Settings | str) -> Appliance:
         files = self._files / str(site.appliance)
         files.mkdir()
-        return self.cleanup.enter_context(Appliance(self.binary, site, settings, files))
+        return self.cleanup.enter_context(Appliance(self._binary, site, settings, files))
 
     def ranks(self, network: Star | Tree, job: int = JOB, **keys: object) -> list[Rank]:
         """A rank at each worker, all of which have joined."""

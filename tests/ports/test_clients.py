@@ -1,17 +1,12 @@
 """Programs that are no part of Pascaline: examples, Python, MPI."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from metrics import RESULTS
-from tests.bed.appliance import UDP_PORT
-from tests.bed.summing import SETTINGS, Bed
 from tests.runner.cases import Cases
 from tests.runner.shell import Shell
 
-_RANKS = 4
 pytestmark = [pytest.mark.ports, pytest.mark.all]
 
 
@@ -37,12 +32,9 @@ class _Mpi:
         self._preloaded = ("-x", f"LD_PRELOAD={built}/lib/libpascaline-mpi.so")
         shell("mpicc", "-O1", "clients/examples/mpi/allreduce.c", "-o", self._program)
 
-    def __call__(
-        self, url: str, *ranks: tuple[int, bool], code: int = 0, inside: str = ""
-    ) -> tuple[str, list[str]]:
-        """`ranks`: this many each, with or without; `inside` a namespace. The output, and the library's."""
-        mpi = ["ip", "netns", "exec", inside] if inside else []
-        mpi += ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader"]
+    def __call__(self, url: str, *ranks: tuple[int, bool], code: int = 0) -> tuple[str, list[str]]:
+        """`ranks`: this many each, with or without. Returns the output, and the library's part of it."""
+        mpi = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader"]
         mpi += ["--mca", "mpi_yield_when_idle", "1", "-x", f"PASCALINE_URL={url}"]
         parts: list[object] = []
         for count, has in ranks:
@@ -72,16 +64,3 @@ def test_mpi_names_a_rank_without_the_library(lacking: int, mpi: _Mpi) -> None:
     said, told = mpi("pascaline://127.0.0.1:9?timeout=500ms", *ranks, code=1)
     assert "sums are right" not in said
     assert f"rank {lacking} has not loaded libpascaline-mpi.so" in told[0]
-
-
-@pytest.mark.root
-def test_mpi_encrypted(mpi: _Mpi, bed: Bed, shell: Shell, tmp_path: Path) -> None:
-    """A program that knows nothing of it, at an appliance; what has no job goes through MPI."""
-    key = tmp_path / "job.key"
-    shell(bed.binary, "job", "key", "--new", key)
-    star = bed.star(1)
-    appliance = bed.appliance(star, replace(SETTINGS, fan_in=_RANKS, security="encrypt", key_file=str(key)))
-    url = f"pascaline://{star.appliance_address}:{UDP_PORT}?security=encrypt&key={key}&timeout=10"
-    said, told = mpi(url, (_RANKS, True), inside=star.at_workers[0].name)
-    assert said.count("sums are right") == _RANKS, told
-    assert appliance.scrape().total(RESULTS) > 0, told

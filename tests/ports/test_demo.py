@@ -203,6 +203,13 @@ _OTHERS = {
         )
         for wire, needed in (("", 7450), ("--wire mxint8", 1920))
     },
+    **{
+        f"{client}-{security}": (
+            f"--client {client} --security {security} --bytes 1MiB",
+            f"{_CLIENT} client == '{client}'",
+        )
+        for client, security in (("c", "masked"), ("c-streams", "mac"), ("mpi", "encrypt"))
+    },
 }
 
 

@@ -9,7 +9,7 @@ _REFUSED = {
     "--mode olaf": "--workers 3,--workers 4,--loss 1,--reload,--halt,--jobs 2,--bytes 4KiB",
     "--mode olaf --topology two-level": "--workers 6,--picture a.svg,--leaves 3",
     "--client c": "--duplicate 1,--multicast,--order rank,--seed 3,--loss 1,--dtype i32,--halt",
-    "--client mpi": "--security masked,--multicast,--order rank,--jobs 2,--mode olaf,--inline,--ip6",
+    "--client mpi": "--multicast,--order rank,--jobs 2,--mode olaf,--inline,--ip6",
     "--neighbour": "--loss 1,--restart-appliance,--halt,--multicast,--reload,--security masked,--wire f16",
     "--protocol switchml": "--security masked,--security mac,--wire f16,--policy dsa,--loss 1,--udp-ports 2",
     "--topology two-level": "--lcores 2,--loss 1,--mode iswitch,--neighbour",
@@ -116,6 +116,7 @@ def test_training_without_a_server_takes_two(capsys: pytest.CaptureFixture[str])
         "--protocol switchml --payload 512", "--protocol switchml --dtype u32", "--udp-ports 3",
         "--security masked --wire f16", "--security masked --order rank", "--loss 101", "--loads 0,1",
         "--topology two-level --security masked", "--mode olaf --security masked",
+        "--client mpi --security masked",
         "--mode olaf --security mac --mtu 1080", "--security encrypt --payload 1424", "--security tls",
     ],
 )  # fmt: skip
