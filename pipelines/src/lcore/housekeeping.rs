@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pascaline_aggregator::{Key, SweepAction};
 use pascaline_telemetry::Found;
 
+use super::sink::SILENT_NS;
 use super::{HOUSEKEEPING, Lcore};
 use crate::io::Io;
 
@@ -33,8 +34,9 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     // What no rank sends to any more.
                     () if lost => SweepAction::Vacate,
                     () if late => SweepAction::Release,
-                    // What nobody waits for must not use up the quota for ever.
-                    () if quota > 0 && !guards => SweepAction::Expire(now),
+                    // What nobody waits for must not use up the quota for ever. Ranks that wait send again,
+                    // but with losses not within the pool's age limit.
+                    () if quota > 0 && !guards => SweepAction::Expire(now.saturating_sub(SILENT_NS)),
                     // In a region nothing else takes its place, and the ranks that it lacks would look late.
                     () if job.policy.region.is_some() && !guards => SweepAction::Abandon(now),
                     () => SweepAction::Keep,
