@@ -85,6 +85,9 @@ pub fn start<'a>(
             }
         }
     }
+    if count > 1 {
+        sessions.iter_mut().for_each(|session| session.attend(now, true));
+    }
     Ok(work)
 }
 

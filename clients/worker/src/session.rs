@@ -100,6 +100,8 @@ pub struct Session {
     /// Whether results are sums over all ranks; otherwise their number of ranks is not checked, and there are
     /// no operations: the session is tended all the time.
     sums: bool,
+    /// The caller waits, if only for what goes over another tree.
+    attended: bool,
     /// Bytes by which packets are longer than header and payload; for error texts only.
     longer: u16,
     report: Report,
@@ -129,6 +131,7 @@ impl Session {
             appliance: None,
             way: Way::default(),
             sums: true,
+            attended: false,
             longer: 0,
             report: Report::default(),
             counters: Counters::default(),
@@ -167,6 +170,21 @@ impl Session {
     pub const fn longer(mut self, by: u16) -> Self {
         self.longer = by;
         self
+    }
+
+    /// For drivers of several trees, of which an operation may need a few: whether one runs over any.
+    /// Meanwhile the session looks for another appliance if this one is silent, also where it has no part in
+    /// the operation, since another rank may still lack a result of an earlier one.
+    pub fn attend(&mut self, now: Duration, attended: bool) {
+        if attended {
+            self.places.begin(now);
+        }
+        self.attended = attended;
+    }
+
+    /// Whether the caller waits.
+    const fn waits(&self) -> bool {
+        self.attended || self.state.waits()
     }
 
     /// Begins to leave: the session answers reminders until all ranks have left, or no rank has needed

@@ -35,7 +35,7 @@ const TIMERS: [Timer; 10] = [
     (Session::next_loss, Session::lose),
     // Requests, which `poll_transmit` sends: no hurry while no caller waits, unless the session is tended all
     // the time; and no command while the generation is in doubt.
-    (|session| session.state.next_request().filter(|_| session.state.waits() || !session.sums), |_, _| None),
+    (|session| session.state.next_request().filter(|_| session.waits() || !session.sums), |_, _| None),
     (|session| Some(session.state.command()?.asking.due()).filter(|_| !session.is_in_doubt()), |_, _| None),
     (|session| Some(session.state.operation()?.inquiry.poll_timeout()), |_, _| None),
 ];

@@ -8,6 +8,10 @@ use super::{Event, Session};
 use crate::places::Places;
 use crate::way::Way;
 
+/// How much longer a session stays that has no part in what the caller waits for: a pause of the appliance
+/// would otherwise scatter the ranks, of which not all are in a call.
+const UNHURRIED: Duration = Duration::from_secs(5);
+
 impl Session {
     /// Turns to one of several appliances, which the Join has [found](crate::Join::places).
     #[must_use]
@@ -32,7 +36,7 @@ impl Session {
     /// When to turn, if nothing changes.
     pub(super) fn next_turn(&self) -> Option<Duration> {
         let turn = self.places.poll_timeout(!self.is_in_doubt(), self.way.closes());
-        turn.filter(|_| self.state.waits())
+        if self.state.waits() { turn } else { turn.filter(|_| self.attended)?.checked_add(UNHURRIED) }
     }
 
     /// Turns to another appliance, if it is time to.

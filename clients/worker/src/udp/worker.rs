@@ -244,9 +244,11 @@ impl Worker {
         self.trees.iter().map(|_| Some(&mut [][..])).collect()
     }
 
-    /// Adds up the counters of the trees.
+    /// Adds up the counters of the trees, of which none is waited for any more.
     fn settle(&mut self) {
         if self.trees.len() > 1 {
+            let now = self.origin.elapsed();
+            self.trees.iter_mut().for_each(|tree| tree.session.attend(now, false));
             let each = self.trees.iter().map(|tree| *tree.session.counters());
             self.counters = each.fold(Counters::default(), |sum, tree| sum + tree);
         }

@@ -97,6 +97,25 @@ fn at_the_backup() -> (Asking, Duration) {
     (session, now)
 }
 
+/// Another rank may lack a result of an earlier operation, and wait at the backup.
+#[test]
+fn without_an_operation_it_turns_only_while_another_tree_has_one_and_later() {
+    let mut session = Asking::new(Session::new(MEMBERSHIP, 4).among(Places::new(2, ms(500))));
+    for tenth in 0..100 {
+        sent(&mut session, ms(100 * tenth));
+        assert_eq!(session.handle_timeout(ms(100 * tenth)), None);
+    }
+    assert_eq!(session.places().at(), 0);
+    session.attend(ms(10_000), true);
+    let now = turned(&mut session, ms(10_000));
+    assert!((ms(15_500)..ms(15_700)).contains(&now), "{now:?}");
+    let mut other = Asking::new(Session::new(MEMBERSHIP, 4).among(Places::new(2, ms(500))));
+    other.attend(ms(0), true);
+    sent(&mut other, ms(0));
+    other.attend(ms(1), false);
+    assert_eq!(other.poll_timeout(), None);
+}
+
 /// Holds R10.8 of protocol.md.
 #[test]
 fn who_cannot_resume_at_a_backup_does_not_begin_anew_there() {

@@ -62,7 +62,9 @@ impl World<'_> {
             return;
         }
         for number in self.siblings(number) {
+            let time = self.time_of(number);
             let Some(worker) = self.workers.get_mut(number) else { continue };
+            worker.session.iter_mut().for_each(|session| session.attend(time, false));
             worker.operation += 1;
             worker.enter(Phase::Pausing, now);
         }
