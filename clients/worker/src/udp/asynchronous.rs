@@ -58,7 +58,7 @@ pub struct AsyncConfig {
     pub patience: Duration,
     /// How long a worker that leaves waits for the others, 500 ms by default.
     pub linger: Duration,
-    /// As [`Config::notice`], while it joins.
+    /// As [`Config::notice`], while it joins; later of what hinders seals.
     pub notice: Option<Notice>,
     /// As [`Config::interrupt`].
     pub interrupt: Option<Interrupt>,
@@ -205,6 +205,7 @@ pub struct AsyncWorker {
     linger: Duration,
     /// Its end of the path, if packets are sealed.
     sealing: Option<Sealing>,
+    notice: Option<Notice>,
 }
 
 impl core::fmt::Debug for AsyncWorker {
@@ -262,7 +263,8 @@ impl AsyncWorker {
         if let Some(sealing) = &mut sealing {
             sealing.make_room(session.longest());
         }
-        Ok(Self { socket, session, origin, buffer, linger: config.linger, sealing })
+        let (linger, notice) = (config.linger, config.notice);
+        Ok(Self { socket, session, origin, buffer, linger, sealing, notice })
     }
 
     /// Offers an update that has been generated just now, and returns at once.
@@ -364,8 +366,13 @@ impl AsyncWorker {
 
     fn flush(&mut self) {
         let now = self.origin.elapsed();
-        if self.sealing.as_mut().is_some_and(|sealing| sealing.renew(now)) {
-            self.session.ask_soon(now);
+        if let Some(sealing) = &mut self.sealing {
+            if sealing.renew(now) {
+                self.session.ask_soon(now);
+            }
+            if let Some(notice) = self.notice {
+                sealing.notify(notice, &self.session.membership().identity, now);
+            }
         }
         while let Ok(Some(length)) = self.session.poll_transmit(self.origin.elapsed(), &mut self.buffer) {
             let plain = &self.buffer[..length];
