@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pascaline_aggregator::{Key, SweepAction};
 use pascaline_telemetry::Found;
 
-use super::sink::SILENT_NS;
 use super::{HOUSEKEEPING, Lcore};
 use crate::io::Io;
 
@@ -13,6 +12,9 @@ use crate::io::Io;
 const SWEEP: usize = 16;
 /// How often an lcore looks, when it ends, whether others have left something: some milliseconds.
 const LAST_TURNS: usize = 100_000;
+/// Nanoseconds by which the contributions of ranks that wait can be apart after losses: a few of a worker's
+/// least timeouts.
+const APART_NS: u64 = 300_000_000;
 
 impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
     pub(super) fn housekeeping(&mut self) {
@@ -36,7 +38,7 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     () if late => SweepAction::Release,
                     // What nobody waits for must not use up the quota for ever. Ranks that wait send again,
                     // but with losses not within the pool's age limit.
-                    () if quota > 0 && !guards => SweepAction::Expire(now.saturating_sub(SILENT_NS)),
+                    () if quota > 0 && !guards => SweepAction::Expire(now.saturating_sub(APART_NS)),
                     // In a region nothing else takes its place, and the ranks that it lacks would look late.
                     () if job.policy.region.is_some() && !guards => SweepAction::Abandon(now),
                     () => SweepAction::Keep,

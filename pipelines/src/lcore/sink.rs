@@ -46,7 +46,7 @@ pub(crate) struct LcoreSink<'a, I: Io> {
 const LATE_NS: u64 = 10_000_000;
 /// Nanoseconds after which a rank of which no contribution comes does not wait for results: ten times the
 /// longest time after which a waiting one sends again.
-pub(super) const SILENT_NS: u64 = 1_000_000_000;
+const SILENT_NS: u64 = 1_000_000_000;
 /// Ranks inside a partial that are asked whether they wait: they do it together.
 const ASKED: usize = 8;
 

@@ -109,7 +109,7 @@ fn what_nobody_waits_for_leaves_the_quota() {
     assert_eq!(bench.appliance.dropped(DropReason::Quota), 10);
     assert_eq!(bench.appliance.get(Counter::DisplacedPartials), 0);
     // With losses its rank may be silent for longer than the age limit.
-    bench.clock.advance(1499 * MS);
+    bench.clock.advance(799 * MS);
     idle(&mut bench);
     assert_eq!(bench.appliance.get(Counter::DisplacedPartials), 0);
     bench.clock.advance(2 * MS);
