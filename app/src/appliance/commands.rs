@@ -82,8 +82,7 @@ pub(super) fn give_key(
     // Before the file is another one.
     all_have_changed(id, &site.plane.membership().with_former_keys(id))?;
     secret.replace(running.key_file(id)?).map_err(|error| {
-        let text = error.to_string();
-        let (error, remedy) = text.split_once("\n  remedy: ").unwrap_or((&text, "look at the file"));
+        let (error, remedy) = error.parts();
         Problem::new(StatusCode::CONFLICT, format!("job {id}: {error}"), remedy)
     })?;
     rekey(site, running, id, false)

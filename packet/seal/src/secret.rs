@@ -107,6 +107,16 @@ pub enum KeyError {
     },
 }
 
+impl KeyError {
+    /// What is wrong, and what helps.
+    #[must_use]
+    pub fn parts(&self) -> (String, String) {
+        let text = self.to_string();
+        let (what, remedy) = text.split_once("\n  remedy: ").unwrap_or((&text, "look at the file"));
+        (what.to_owned(), remedy.to_owned())
+    }
+}
+
 const NEW: &str = "`pascaline job key --new FILE` makes a key; copy that file to every rank as it is";
 const READ: &str =
     "put the job's key there, the same at every rank; `pascaline job key --new FILE` makes one";

@@ -36,8 +36,8 @@ impl<I: Io, const WORDS: usize> Lcore<I, WORDS> {
                     // What no rank sends to any more.
                     () if lost => SweepAction::Vacate,
                     () if late => SweepAction::Release,
-                    // What nobody waits for must not use up the quota for ever. Ranks that wait send again,
-                    // but with losses not within the pool's age limit.
+                    // What no rank waits for must not use up the quota without end. Ranks that wait send
+                    // again, but with losses not within the pool's age limit.
                     () if quota > 0 && !guards => SweepAction::Expire(now.saturating_sub(APART_NS)),
                     // In a region nothing else takes its place, and the ranks that it lacks would look late.
                     () if job.policy.region.is_some() && !guards => SweepAction::Abandon(now),

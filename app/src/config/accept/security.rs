@@ -81,9 +81,8 @@ impl Accept<'_> {
 
     /// A key that a file does not give.
     fn unusable(&self, at: &Spanned<()>, error: &KeyError) -> ConfigError {
-        let text = error.to_string();
-        let (message, remedy) = text.split_once("\n  remedy: ").unwrap_or((&text, "look at the file"));
-        self.error(at, message, remedy)
+        let (message, remedy) = error.parts();
+        self.error(at, message, &remedy)
     }
 
     /// Where the service manager keeps a key (systemd.exec(5), LoadCredential), if no file is named.
