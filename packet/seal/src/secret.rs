@@ -108,7 +108,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// What is wrong, and what helps.
+    /// The fault, and its remedy.
     #[must_use]
     pub fn parts(&self) -> (String, String) {
         let text = self.to_string();
